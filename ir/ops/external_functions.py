@@ -141,10 +141,29 @@ _function("poch", lambda y, a, m: multiply(y, subtract(digamma(add(a, m)), digam
 # -- distribution functions, by the densities that they integrate
 
 
+_MANY = 40.0
+_STUDENT = (-1 / 4, 1 / 24, -1 / 20, 17 / 112, -31 / 36, 691 / 88)
+
+
 def _student_density(y: Value, df: Value, t: Value) -> Value:
-    half = scaled(df, 0.5)
-    constant = subtract(negative(log_beta(half, _number(df, 0.5))), scaled(log(df), 0.5))
-    return exp(subtract(constant, multiply(plus(half, 0.5), log1p(divide(square(t), df)))))
+    """Many degrees of freedom: by Stirling's series of the factor, and log(1 + u) - u, in which the large terms cancel by themselves; with
+    infinitely many the normal density."""
+    many = less(_number(df, _MANY), df)
+    w, few = reciprocal(select(many, df, _number(df, _MANY))), select(many, _number(df, _MANY), df)
+    factor = _number(df, _STUDENT[-1])
+    for coefficient in _STUDENT[-2::-1]:
+        factor = plus(multiply(factor, square(w)), coefficient)
+    exact = plus(negative(add(log_beta(scaled(few, 0.5), _number(df, 0.5)), scaled(log(few), 0.5))), 0.5 * math.log(2.0 * math.pi))
+    squared = square(t)
+    u = multiply(squared, reciprocal(df))
+    near = less(u, _number(u, 0.01))
+    small, safe, series = select(near, u, _number(u, 0.0)), select(near, _number(u, 1.0), df), _number(u, 1 / 11)
+    for n in range(9, -1, -1):
+        series = plus(negative(multiply(series, small)), 1 / (n + 1))
+    logarithm = log1p(u)
+    exponent = scaled(select(near, multiply(squared, series), multiply(safe, logarithm)), 0.5)
+    constant = plus(select(many, multiply(factor, w), exact), -0.5 * math.log(2.0 * math.pi))
+    return exp(subtract(subtract(constant, scaled(logarithm, 0.5)), exponent))
 
 
 def _chi2_density(y: Value, df: Value, x: Value) -> Value:
@@ -152,10 +171,9 @@ def _chi2_density(y: Value, df: Value, x: Value) -> Value:
 
 
 def _f_density(y: Value, n: Value, d: Value, x: Value) -> Value:
-    """Density of beta(n / 2, d / 2) at n x / (n x + d), times the derivative of that in x."""
-    total = add(multiply(n, x), d)
-    place, slope = divide(multiply(n, x), total), divide(multiply(n, d), square(total))
-    return multiply(_beta_density(y, scaled(n, 0.5), scaled(d, 0.5), place), slope)
+    half_n, half_d, ratio = scaled(n, 0.5), scaled(d, 0.5), divide(n, d)
+    powers = add(multiply(half_n, log(ratio)), xlogy(plus(half_n, -1.0), x))
+    return exp(subtract(subtract(powers, multiply(add(half_n, half_d), log1p(multiply(ratio, x)))), log_beta(half_n, half_d)))
 
 
 def _poisson_mass(y: Value, k: Value, m: Value) -> Value:
@@ -191,12 +209,21 @@ _function("ndtri_exp", lambda y, p: scaled(exp(add(p, scaled(square(y), 0.5))), 
 
 
 def _student_in_df(y: Value, df: Value, t: Value) -> Value:
-    """Of the logarithm of the smaller tail; within 2e-9 of the result."""
+    """Of the logarithm of the smaller tail; within 2e-9 of the result. So many degrees of freedom that differences lose digits: by the
+    series in 1 / df (Abramowitz and Stegun 26.7.8)."""
     right = less(_number(t, 0.0), t)
     tail = select(right, negative(t), t)
-    share = call("stdtr", df, tail)
-    slope = multiply(share, difference(lambda moved: log(call("stdtr", moved, tail)), df, scaled(df, 0.03)))
-    return select(less(share, _number(t, _LEAST)), _number(t, 0.0), select(right, negative(slope), slope))
+    v = square(t)
+    many = less(scaled(plus(square(v), 1.0), 1e4), df)
+    w, few = reciprocal(select(many, df, _number(df, 1.0))), select(many, _number(df, 1.0), df)
+    second = plus(multiply(v, plus(multiply(v, plus(scaled(v, 3.0), -7.0)), -5.0)), -3.0)
+    inner = add(scaled(plus(v, 1.0), 1 / 4), scaled(multiply(second, w), 1 / 48))
+    density = scaled(exp(scaled(v, -0.5)), 1.0 / math.sqrt(2.0 * math.pi))
+    series = multiply(multiply(t, inner), multiply(square(w), density))
+    share = call("stdtr", few, tail)
+    slope = multiply(share, difference(lambda moved: log(call("stdtr", moved, tail)), few, scaled(few, 0.03)))
+    found = select(less(share, _number(t, _LEAST)), _number(t, 0.0), select(right, negative(slope), slope))
+    return select(many, series, found)
 
 
 def _chi2_in_df(y: Value, df: Value, x: Value) -> Value:

@@ -262,6 +262,13 @@ def chosen(*cases: tuple[Any, Any], otherwise: Any) -> Any:
     return otherwise
 
 
+def around_zero(x: Any, middle: Any, slope: Any, value: Callable[[Any], Any]) -> Any:
+    """The function `value`, whose formula has no derivative at 0: there it is `middle`, with this slope, which may be infinite."""
+    zero, steep = x == 0, np.isinf(slope)
+    there = middle + np.where(steep, np.cbrt(x), np.where(steep, 0.0, slope) * x)
+    return np.where(zero, there, value(np.where(zero, 1.0, x)))
+
+
 class Continuous(Distribution):
     """Continuous distribution. `_logpdf` (or `_pdf`), `_cdf` and `_ppf` are those of the standard variable, within the support."""
 

@@ -297,7 +297,7 @@ class TruncExpon(Continuous):
         return np.expm1(-x) / np.expm1(-b)
 
     def _sf(self, x: Any, b: Any) -> Any:
-        return (np.exp(-b) - np.exp(-x)) / np.expm1(-b)
+        return np.exp(-x) * np.expm1(x - b) / np.expm1(-b)
 
     def _ppf(self, q: Any, b: Any) -> Any:
         return -np.log1p(q * np.expm1(-b))
@@ -306,5 +306,5 @@ class TruncExpon(Continuous):
         return (1.0 - (b + 1.0) * np.exp(-b)) / -np.expm1(-b)
 
     def _entropy(self, b: Any) -> Any:
-        growth = np.exp(b)
-        return np.log(growth - 1.0) + (1.0 + growth * (b - 1.0)) / (1.0 - growth)
+        mass = -np.expm1(-b)
+        return b + np.log(mass) + (mass - b) / mass

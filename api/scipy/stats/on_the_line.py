@@ -8,16 +8,25 @@ from typing import Any
 import numpy as np
 
 from adjit import special as sc
-from adjit.scipy.stats.distribution import Continuous, Symmetric
+from adjit.scipy.stats.distribution import Continuous, Symmetric, around_zero
 from adjit.scipy.stats.quotients import expm1_quotient, log1p_quotient, log_i0e
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _EULER = 0.5772156649015329
+_FAR = -40.0
+"""Where a sum 1 + e^x is 1, with digits to spare."""
 
 
 def log_normal_density(x: Any) -> Any:
     """Logarithm of the density of the normal distribution."""
     return -0.5 * np.square(x) - _HALF_LOG_TWO_PI
+
+
+def cauchy_quantile(q: Any) -> Any:
+    """Quantile of the Cauchy distribution, tan(pi (q - 1/2)); near 0 and 1 by the share beyond."""
+    middle = np.abs(q - 0.5) < 0.25
+    tail = np.where(middle, 0.25, np.where(q > 0.5, 1.0 - q, q))
+    return np.where(middle, np.tan(math.pi * np.where(middle, q - 0.5, 0.0)), np.sign(q - 0.5) / np.tan(math.pi * tail))
 
 
 class Norm(Symmetric):
@@ -79,10 +88,10 @@ class Cauchy(Symmetric):
         return np.arctan2(1.0, -x) / math.pi
 
     def _ppf(self, q: Any) -> Any:
-        return -1.0 / np.tan(math.pi * q)
+        return cauchy_quantile(q)
 
     def _isf(self, q: Any) -> Any:
-        return 1.0 / np.tan(math.pi * q)
+        return -cauchy_quantile(q)
 
     def _mean(self) -> Any:
         return math.nan
@@ -144,7 +153,7 @@ class HypSecant(Symmetric):
         return 2.0 / math.pi * np.arctan(np.exp(x))
 
     def _ppf(self, q: Any) -> Any:
-        return np.log(np.tan(math.pi * q / 2.0))
+        return np.arcsinh(cauchy_quantile(q))
 
     def _var(self) -> Any:
         return math.pi**2 / 4.0
@@ -238,16 +247,23 @@ class ExponNorm(Continuous):
     shapes = ("K",)
 
     def _logpdf(self, x: Any, K: Any) -> Any:
+        return self._log_tail(x, K) - np.log(K)
+
+    def _log_tail(self, x: Any, K: Any) -> Any:
+        """Exponent (1 / K - 2 x) / (2 K) plus the logarithm of the normal share below z = x - 1 / K; where z < 0, by that of the share over
+        the density, in which the large terms cancel by themselves."""
         rate = 1.0 / K
-        return rate * (0.5 * rate - x) + sc.log_ndtr(x - rate) - np.log(K)
+        z = x - rate
+        left = z < 0
+        scaled = sc.erfcx(np.where(left, -z, 0.0) * math.sqrt(0.5))
+        right = rate * (0.5 * rate - x) + sc.log_ndtr(np.where(left, 0.0, z))
+        return np.where(left, np.log(0.5 * scaled) - 0.5 * np.square(x), right)
 
     def _cdf(self, x: Any, K: Any) -> Any:
-        rate = 1.0 / K
-        return sc.ndtr(x) - np.exp(rate * (0.5 * rate - x) + sc.log_ndtr(x - rate))
+        return sc.ndtr(x) - np.exp(self._log_tail(x, K))
 
     def _sf(self, x: Any, K: Any) -> Any:
-        rate = 1.0 / K
-        return sc.ndtr(-x) + np.exp(rate * (0.5 * rate - x) + sc.log_ndtr(x - rate))
+        return sc.ndtr(-x) + np.exp(self._log_tail(x, K))
 
     def _mean(self, K: Any) -> Any:
         return K
@@ -260,15 +276,28 @@ class GenNorm(Symmetric):
     shapes = ("beta",)
 
     def _logpdf(self, x: Any, beta: Any) -> Any:
-        return np.log(0.5 * beta) - sc.gammaln(1.0 / beta) - np.power(np.abs(x), beta)
+        return self._middle(beta) - self._power(x, beta)
+
+    def _middle(self, beta: Any) -> Any:
+        """Logarithm of the density at 0."""
+        return np.log(0.5 * beta) - sc.gammaln(1.0 / beta)
+
+    def _power(self, x: Any, beta: Any) -> Any:
+        """|x|^beta, whose derivative at 0 is 0, also where it is a cusp."""
+        at_zero = np.where(beta == 2, np.square(x), 0.0)
+        return np.where(x == 0, at_zero, np.power(np.where(x == 0, 1.0, np.abs(x)), beta))
 
     def _cdf(self, x: Any, beta: Any) -> Any:
-        side = 0.5 * np.sign(x)
-        return 0.5 + side - side * sc.gammaincc(1.0 / beta, np.power(np.abs(x), beta))
+        def tails(x: Any) -> Any:
+            tail = 0.5 * sc.gammaincc(1.0 / beta, self._power(x, beta))
+            return np.where(x > 0, 1.0 - tail, tail)
+        return around_zero(x, 0.5, np.exp(self._middle(beta)), tails)
 
     def _ppf(self, q: Any, beta: Any) -> Any:
-        side = np.sign(q - 0.5)
-        return side * np.power(sc.gammainccinv(1.0 / beta, 2.0 * np.where(side > 0, 1.0 - q, q)), 1.0 / beta)
+        def tails(side: Any) -> Any:
+            share = np.where(q == 0.5, 0.25, np.where(side > 0, 1.0 - q, q))
+            return np.sign(side) * np.power(sc.gammainccinv(1.0 / beta, 2.0 * share), 1.0 / beta)
+        return around_zero(q - 0.5, 0.0, np.exp(-self._middle(beta)), tails)
 
     def _var(self, beta: Any) -> Any:
         return np.exp(sc.gammaln(3.0 / beta) - sc.gammaln(1.0 / beta))
@@ -313,16 +342,27 @@ class LogGamma(Continuous):
         return c * x - np.exp(x) - sc.gammaln(c)
 
     def _cdf(self, x: Any, c: Any) -> Any:
-        return sc.gammainc(c, np.exp(x))
+        return np.where(x < _FAR, np.exp(self._log_low(x, c)), sc.gammainc(c, self._exp(x)))
+
+    def _exp(self, x: Any) -> Any:
+        return np.exp(np.clip(x, _FAR, 700.0))
+
+    def _log_low(self, x: Any, c: Any) -> Any:
+        """Logarithm of the share below x far to the left, where it is a power of e^x."""
+        return c * np.minimum(x, _FAR) - sc.gammaln(c + 1.0)
 
     def _sf(self, x: Any, c: Any) -> Any:
-        return sc.gammaincc(c, np.exp(x))
+        return np.where(x < _FAR, -np.expm1(self._log_low(x, c)), sc.gammaincc(c, self._exp(x)))
 
     def _ppf(self, q: Any, c: Any) -> Any:
-        return np.log(sc.gammaincinv(c, q))
+        return self._place(np.log(q), sc.gammaincinv(c, q), c)
+
+    def _place(self, logarithm: Any, found: Any, c: Any) -> Any:
+        low = (logarithm + sc.gammaln(c + 1.0)) / c
+        return np.where(low < _FAR, low, np.log(np.where(low < _FAR, 1.0, found)))
 
     def _isf(self, q: Any, c: Any) -> Any:
-        return np.log(sc.gammainccinv(c, q))
+        return self._place(np.log1p(-q), sc.gammainccinv(c, q), c)
 
     def _mean(self, c: Any) -> Any:
         return sc.digamma(c)
@@ -384,6 +424,9 @@ class Moyal(Continuous):
 
     def _var(self) -> Any:
         return math.pi**2 / 2.0
+
+    def _isf(self, q: Any) -> Any:
+        return -np.log(2.0 * np.square(sc.erfinv(q)))
 
 
 class GenExtreme(Continuous):

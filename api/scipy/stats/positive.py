@@ -144,7 +144,7 @@ class HalfNorm(Positive):
         return math.log(2.0) + sc.log_ndtr(-x)
 
     def _ppf(self, q: Any) -> Any:
-        return sc.ndtri((1.0 + q) / 2.0)
+        return math.sqrt(2.0) * sc.erfinv(q)
 
     def _isf(self, q: Any) -> Any:
         return -sc.ndtri(q / 2.0)
@@ -170,7 +170,8 @@ class HalfCauchy(Positive):
         return 2.0 / math.pi * np.arctan2(1.0, x)
 
     def _ppf(self, q: Any) -> Any:
-        return np.tan(math.pi / 2.0 * q)
+        high = q > 0.5
+        return np.where(high, 1.0 / np.tan(math.pi / 2.0 * np.where(high, 1.0 - q, 0.5)), np.tan(math.pi / 2.0 * np.where(high, 0.0, q)))
 
     def _isf(self, q: Any) -> Any:
         return 1.0 / np.tan(math.pi / 2.0 * q)
@@ -418,9 +419,8 @@ class FisherF(Positive):
     shapes = ("dfn", "dfd")
 
     def _logpdf(self, x: Any, dfn: Any, dfd: Any) -> Any:
-        half_n, half_d = 0.5 * dfn, 0.5 * dfd
-        return half_d * np.log(dfd) + half_n * np.log(dfn) + sc.xlogy(half_n - 1.0, x) - (half_n + half_d) * np.log(dfd + dfn * x) \
-            - sc.betaln(half_n, half_d)
+        half_n, half_d, ratio = 0.5 * dfn, 0.5 * dfd, dfn / dfd
+        return half_n * np.log(ratio) + sc.xlogy(half_n - 1.0, x) - (half_n + half_d) * np.log1p(ratio * x) - sc.betaln(half_n, half_d)
 
     def _cdf(self, x: Any, dfn: Any, dfd: Any) -> Any:
         return sc.fdtr(dfn, dfd, x)

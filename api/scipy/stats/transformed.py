@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from adjit import special as sc
-from adjit.scipy.stats.distribution import Continuous, Positive, Symmetric
+from adjit.scipy.stats.distribution import Continuous, Positive, Symmetric, around_zero, chosen
 from adjit.scipy.stats.on_an_interval import OnUnit
-from adjit.scipy.stats.on_the_line import log_normal_density
-from adjit.scipy.stats.quotients import log_i0e
+from adjit.scipy.stats.on_the_line import cauchy_quantile, log_normal_density
+from adjit.scipy.stats.quotients import expm1_quotient, log1p_quotient, log_i0e
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -108,13 +108,19 @@ class DoubleGamma(Symmetric):
     def _logpdf(self, x: Any, a: Any) -> Any:
         return sc.xlogy(a - 1.0, np.abs(x)) - np.abs(x) - math.log(2.0) - sc.gammaln(a)
 
+    def _middle(self, a: Any) -> Any:
+        """Density at 0."""
+        return chosen((a < 1.0, math.inf), (a > 1.0, 0.0), otherwise=0.5)
+
     def _cdf(self, x: Any, a: Any) -> Any:
-        return np.where(x > 0, 0.5 + 0.5 * sc.gammainc(a, np.maximum(x, 0.0)), 0.5 * sc.gammaincc(a, np.maximum(-x, 0.0)))
+        return around_zero(x, 0.5, self._middle(a), lambda x: np.where(
+            x > 0, 0.5 + 0.5 * sc.gammainc(a, np.maximum(x, 0.0)), 0.5 * sc.gammaincc(a, np.maximum(-x, 0.0))))
 
     def _ppf(self, q: Any, a: Any) -> Any:
-        high, low = q > 0.5, q < 0.5
-        tails = np.where(high, sc.gammaincinv(a, np.where(high, 2.0 * q - 1.0, 0.5)), -sc.gammainccinv(a, np.where(low, 2.0 * q, 0.5)))
-        return np.where(high | low, tails, q - 0.5)
+        def tails(side: Any) -> Any:
+            high, low = side > 0, q < 0.5
+            return np.where(high, sc.gammaincinv(a, np.where(high, 2.0 * q - 1.0, 0.5)), -sc.gammainccinv(a, np.where(low, 2.0 * q, 0.5)))
+        return around_zero(q - 0.5, 0.0, 1.0 / self._middle(a), tails)
 
     def _var(self, a: Any) -> Any:
         return a * (a + 1.0)
@@ -127,12 +133,16 @@ class DoubleWeibull(Symmetric):
         return np.log(c) - math.log(2.0) + sc.xlogy(c - 1.0, np.abs(x)) - np.power(np.abs(x), c)
 
     def _cdf(self, x: Any, c: Any) -> Any:
-        half = 0.5 * np.exp(-np.power(np.abs(x), c))
-        return np.where(x > 0, 1.0 - half, half)
+        def tails(x: Any) -> Any:
+            tail = 0.5 * np.exp(-np.power(np.abs(x), c))
+            return np.where(x > 0, 1.0 - tail, tail)
+        return around_zero(x, 0.5, chosen((c < 1.0, math.inf), (c > 1.0, 0.0), otherwise=0.5), tails)
 
     def _ppf(self, q: Any, c: Any) -> Any:
-        tail = np.power(-np.log(2.0 * np.where(q <= 0.5, q, 1.0 - q)), 1.0 / c)
-        return np.where(q > 0.5, tail, -tail)
+        def tails(side: Any) -> Any:
+            share = np.where(q == 0.5, 0.25, np.where(side > 0, 1.0 - q, q))
+            return np.sign(side) * np.power(-np.log(2.0 * share), 1.0 / c)
+        return around_zero(q - 0.5, 0.0, chosen((c < 1.0, 0.0), (c > 1.0, math.inf), otherwise=2.0), tails)
 
     def _var(self, c: Any) -> Any:
         return sc.gamma(1.0 + 2.0 / c)
@@ -195,13 +205,13 @@ class Bradford(OnUnit):
     shapes = ("c",)
 
     def _logpdf(self, x: Any, c: Any) -> Any:
-        return np.log(c) - np.log1p(c * x) - np.log(np.log1p(c))
+        return -np.log1p(c * x) - np.log(log1p_quotient(c))
 
     def _cdf(self, x: Any, c: Any) -> Any:
-        return np.log1p(c * x) / np.log1p(c)
+        return x * log1p_quotient(c * x) / log1p_quotient(c)
 
     def _ppf(self, q: Any, c: Any) -> Any:
-        return np.expm1(q * np.log1p(c)) / c
+        return q * log1p_quotient(c) * expm1_quotient(q * np.log1p(c))
 
     def _mean(self, c: Any) -> Any:
         rate = np.log1p(c)
@@ -212,8 +222,7 @@ class Bradford(OnUnit):
         return ((c + 2.0) * rate - 2.0 * c) / (2.0 * c * np.square(rate))
 
     def _entropy(self, c: Any) -> Any:
-        rate = np.log1p(c)
-        return 0.5 * rate - np.log(c / rate)
+        return 0.5 * np.log1p(c) + np.log(log1p_quotient(c))
 
 
 class Burr(Positive):
@@ -325,10 +334,10 @@ class PowerNorm(Continuous):
         return c * sc.log_ndtr(-x)
 
     def _ppf(self, q: Any, c: Any) -> Any:
-        return -sc.ndtri(np.power(1.0 - q, 1.0 / c))
+        return -sc.ndtri_exp(np.log1p(-q) / c)
 
     def _isf(self, q: Any, c: Any) -> Any:
-        return -sc.ndtri(np.power(q, 1.0 / c))
+        return -sc.ndtri_exp(np.log(q) / c)
 
 
 class SkewCauchy(Continuous):
@@ -346,8 +355,17 @@ class SkewCauchy(Continuous):
         return 0.5 * low + side / math.pi * np.arctan(x / side)
 
     def _ppf(self, q: Any, a: Any) -> Any:
-        side = np.where(q < 0.5 * (1.0 - a), 1.0 - a, 1.0 + a)
-        return np.tan(math.pi / side * (q - 0.5 * (1.0 - a))) * side
+        return self._place(q, 1.0 - q, a)
+
+    def _isf(self, q: Any, a: Any) -> Any:
+        return self._place(1.0 - q, q, a)
+
+    def _place(self, below: Any, above: Any, a: Any) -> Any:
+        """By the smaller of both shares, of a Cauchy distribution as wide as its side."""
+        left = below < 0.5 * (1.0 - a)
+        side = np.where(left, 1.0 - a, 1.0 + a)
+        tail = cauchy_quantile(np.where(left, below, above) / side) * side
+        return np.where(left, tail, -tail)
 
 
 class Anglit(Continuous):
@@ -402,16 +420,31 @@ class Kappa3(Positive):
     shapes = ("a",)
 
     def _logpdf(self, x: Any, a: Any) -> Any:
-        return np.log(a) - (1.0 / a + 1.0) * np.log(a + np.power(x, a))
+        """log(a + x^a), which overflows, is taken of x above 1 as that of x^a and of 1 + a x^-a."""
+        far = x > 1.0
+        above, below = np.where(far, x, 1.0), np.where(far, 1.0, x)
+        total = np.where(far, a * np.log(above) + np.log1p(a * np.power(above, -a)), np.log(a + np.power(below, a)))
+        return np.log(a) - (1.0 / a + 1.0) * total
 
     def _cdf(self, x: Any, a: Any) -> Any:
-        return x * np.power(a + np.power(x, a), -1.0 / a)
+        below = np.where(x > 1.0, 1.0, x)
+        return np.where(x > 1.0, np.exp(-self._rest(x, a)), below * np.power(a + np.power(below, a), -1.0 / a))
+
+    def _sf(self, x: Any, a: Any) -> Any:
+        return np.where(x > 1.0, -np.expm1(-self._rest(x, a)), 1.0 - self._cdf(x, a))
+
+    def _rest(self, x: Any, a: Any) -> Any:
+        """log(1 + a x^-a) / a, of x above 1."""
+        return np.log1p(a * np.power(np.where(x > 1.0, x, 1.0), -a)) / a
 
     def _ppf(self, q: Any, a: Any) -> Any:
-        return np.power(a / (np.power(q, -a) - 1.0), 1.0 / a)
+        return self._place(np.log(q), a)
 
     def _isf(self, q: Any, a: Any) -> Any:
-        return np.power(a / np.expm1(-a * np.log1p(-q)), 1.0 / a)
+        return self._place(np.log1p(-q), a)
+
+    def _place(self, logarithm: Any, a: Any) -> Any:
+        return np.exp(logarithm + (np.log(a) - np.log(-np.expm1(a * logarithm))) / a)
 
 
 class TruncPareto(Continuous):
@@ -424,10 +457,11 @@ class TruncPareto(Continuous):
         return 1.0, c
 
     def _logpdf(self, x: Any, b: Any, c: Any) -> Any:
-        return np.log(b) - np.log(-np.expm1(-b * np.log(c))) - (b + 1.0) * np.log(x)
+        return -np.log(np.log(c) * expm1_quotient(-b * np.log(c))) - (b + 1.0) * np.log(x)
 
     def _cdf(self, x: Any, b: Any, c: Any) -> Any:
-        return np.expm1(-b * np.log(x)) / np.expm1(-b * np.log(c))
+        return np.log(x) * expm1_quotient(-b * np.log(x)) / (np.log(c) * expm1_quotient(-b * np.log(c)))
 
     def _ppf(self, q: Any, b: Any, c: Any) -> Any:
-        return np.power(1.0 + np.expm1(-b * np.log(c)) * q, -1.0 / b)
+        length = q * np.log(c) * expm1_quotient(-b * np.log(c))
+        return np.exp(length * log1p_quotient(-b * length))

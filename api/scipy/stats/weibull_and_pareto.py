@@ -75,6 +75,9 @@ class WeibullMax(Continuous):
     def _entropy(self, c: Any) -> Any:
         return -_EULER / c - np.log(c) + _EULER + 1.0
 
+    def _isf(self, q: Any, c: Any) -> Any:
+        return -np.power(-np.log1p(-q), 1.0 / c)
+
 
 class InvWeibull(Positive):
     shapes = ("c",)
