@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import dis
 import sys
+from collections.abc import Sequence
 from types import CodeType, FrameType
 
 from adjit.tracer.guards.bytecode import consumer_of, instructions, loads_of
@@ -33,7 +34,7 @@ def is_only_decided_on() -> bool:
     return index is not None and _is_harmless(frame, steps, index, frozenset())
 
 
-def _is_harmless(frame: FrameType, steps: list[dis.Instruction], index: int, seen: frozenset[str]) -> bool:
+def _is_harmless(frame: FrameType, steps: Sequence[dis.Instruction], index: int, seen: frozenset[str]) -> bool:
     user, _ = consumer_of(steps, index)
     if user is None:
         return False
@@ -51,7 +52,7 @@ def _is_harmless(frame: FrameType, steps: list[dis.Instruction], index: int, see
     return all(_is_harmless(frame, steps, at, seen | {name}) for at in found)
 
 
-def _shows(frame: FrameType, steps: list[dis.Instruction], call: dis.Instruction) -> bool:
+def _shows(frame: FrameType, steps: Sequence[dis.Instruction], call: dis.Instruction) -> bool:
     """True if an instruction calls a function that shows a number, or makes an integer of it."""
     for index, step in enumerate(steps):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in _SHOWING:

@@ -8,7 +8,7 @@ import operator
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
@@ -81,10 +81,11 @@ _PAIRS = {
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"), "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST")}
 
 
-def instructions(code: CodeType) -> list[dis.Instruction]:
+@lru_cache(maxsize=64)
+def instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     """Return the instructions of a code object, without those that neither load, store nor compute; of one that loads or stores two local
     variables, as Python 3.13 and later have it, both halves."""
-    return [half for step in dis.get_instructions(code) if step.opname not in _SILENT for half in _halves(step)]
+    return tuple(half for step in dis.get_instructions(code) if step.opname not in _SILENT for half in _halves(step))
 
 
 def _halves(step: dis.Instruction) -> tuple[dis.Instruction, ...]:
@@ -207,7 +208,7 @@ def _modules_found_by(code: CodeType) -> set[str]:
     return found
 
 
-def _constant_asked(steps: list[dis.Instruction], index: int) -> str:
+def _constant_asked(steps: Sequence[dis.Instruction], index: int) -> str:
     """The constant text that code asks whether the container loaded at `index` has; empty if there is none."""
     start = index - (steps[index].opname in ATTRIBUTE_LOADS)
     asks = start > 0 and index + 1 < len(steps) and steps[start - 1].opname == "LOAD_CONST" and steps[index + 1].opname == "CONTAINS_OP"
@@ -284,7 +285,7 @@ def evaluated_by(code: CodeType) -> Evaluated:
     return Evaluated(frozenset(texts), frozenset(names), computed, in_globals)
 
 
-def _arguments(steps: list[dis.Instruction], index: int) -> list[list[dis.Instruction]]:
+def _arguments(steps: Sequence[dis.Instruction], index: int) -> list[Sequence[dis.Instruction]]:
     """Return the instructions of each positional argument of the call of the function that the instruction at `index` loads; empty if they
     are not known."""
     user, _ = consumer_of(steps, index)
@@ -338,17 +339,17 @@ def whole_of(code: CodeType) -> frozenset[str]:
     return frozenset(found).union(*map(whole_of, nested_code(code)))
 
 
-def _locals_before(steps: list[dis.Instruction], comparison: dis.Instruction) -> set[str]:
+def _locals_before(steps: Sequence[dis.Instruction], comparison: dis.Instruction) -> set[str]:
     """Names of the local variables that are loaded right before a comparison."""
     end = _position(steps, comparison)
     return {step.argval for step in steps[max(end - 2, 0):end] if step.opname.startswith("LOAD_FAST")}
 
 
-def _position(steps: list[dis.Instruction], wanted: dis.Instruction) -> int:
+def _position(steps: Sequence[dis.Instruction], wanted: dis.Instruction) -> int:
     return next(index for index, step in enumerate(steps) if step.offset == wanted.offset)
 
 
-def _is_number(steps: list[dis.Instruction], comparison: dis.Instruction) -> bool:
+def _is_number(steps: Sequence[dis.Instruction], comparison: dis.Instruction) -> bool:
     """True if the second operand of a comparison is a constant, or made by an operator, or a size of an array."""
     last = steps[_position(steps, comparison) - 1]
     return last.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT", "BINARY_OP", "UNARY")) or last.argval in _SIZES
@@ -470,7 +471,7 @@ def is_call_of(code: CodeType, offset: int, name: str) -> bool:
     return any(user is not None and user.offset == offset for user in found)
 
 
-def consumer_of(steps: list[dis.Instruction], index: int) -> tuple[dis.Instruction | None, int]:
+def consumer_of(steps: Sequence[dis.Instruction], index: int) -> tuple[dis.Instruction | None, int]:
     """Return the instruction that takes the value which the instruction at `index` pushes, and how many values lie above it then; None if
     an instruction in between has an unknown stack effect: expressions of names, numbers, operators, items, attributes and calls are known.
     """
@@ -511,7 +512,7 @@ _EFFECTS = {
     **dict.fromkeys(("STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME", "RETURN_VALUE", "POP_TOP"), (1, 0))}
 
 
-def loads_of(steps: list[dis.Instruction]) -> Iterator[tuple[int, dis.Instruction, str]]:
+def loads_of(steps: Sequence[dis.Instruction]) -> Iterator[tuple[int, dis.Instruction, str]]:
     """Yield the index, the instruction and the name of each load of a variable or an attribute."""
     for index, step in enumerate(steps):
         if step.opname in ATTRIBUTE_LOADS or step.opname in VARIABLE_LOADS or step.opname in _LOCALS:
