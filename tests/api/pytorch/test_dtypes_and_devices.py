@@ -126,7 +126,7 @@ def test_a_program_that_asks_for_cards_goes_on_with_the_cpu() -> None:
 def test_devices_that_are_not_there(call: Any) -> None:
     with pytest.raises(UnsupportedError, match=r"no driver for NVIDIA|the device (cuda:1: there are 0|mps: tensors)") as caught:
         call()
-    assert "aj.cuda.is_available()" in str(caught.value)
+    assert any(name in str(caught.value) for name in ("aj.cuda.is_available()", "aj.cuda.device_count()"))
 
 
 # -- modes and keywords
