@@ -171,8 +171,11 @@ def result_type(tensor1: Any, tensor2: Any) -> np.dtype:
 def _at_least(ndim: int, name: str) -> Callable[..., Any]:
     def at_least(*tensors: Any) -> Any:
         if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
-            return apply(shapes.at_least, (as_tensor(tensors[0]), ndim))
-        return tuple(apply(shapes.at_least, (each, ndim)) for each in _several(tensors))
+            return widened(as_tensor(tensors[0]))
+        return tuple(widened(as_tensor(each)) for each in _several(tensors))
+
+    def widened(x: Tensor) -> Tensor:
+        return x if x.ndim >= ndim else apply(shapes.at_least, (x, ndim))       # type: ignore[no-any-return]
 
     at_least.__name__ = at_least.__qualname__ = name
     at_least.__doc__ = (f"Tensors with at least {ndim} dimension{'s' * (ndim > 1)}: one, or several as a tuple.\n\n"

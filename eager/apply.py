@@ -26,7 +26,7 @@ from adjit.eager.capture import current_capture, traced
 from adjit.eager.functional import elementwise
 from adjit.eager.modes import modes, switches
 from adjit.eager.node import Edge, Node, SavedTensor, edge_of
-from adjit.eager.node_names import STRIDED, VIEW_FUNCTIONS
+from adjit.eager.node_names import VIEW_FUNCTIONS
 from adjit.eager.operation import Operation
 from adjit.eager.promotion import PROMOTING, promoted, promotes
 from adjit.eager.tensor import Tensor, new_object, new_tensor
@@ -176,9 +176,7 @@ def apply_in_python(function: Function, args: tuple[Any, ...], kwargs: Mapping[s
         arrays += call.constants
     if scopes and not scopes[-1].evaluates:
         return call.rebuild(_emit(function, args, kwargs, call, operands, scopes[-1]))
-    outs = run_arrays(call.operation, arrays)
-    if function in STRIDED and not isinstance(arrays[0], DeviceLeaf):
-        outs = (STRIDED[function](arrays[0], *args[1:], **kwargs), *outs[1:])
+    outs = _run_as_view(call.operation, arrays)
     call.note_run()
     return call.rebuild(_finished(call.operation, operands, arrays, outs, call.is_view))
 
@@ -244,7 +242,15 @@ def execute(operation: Operation, operands: Sequence[Any]) -> list[Tensor]:
 def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) -> list[Tensor]:
     """Run an operation on tensors, arrays and numbers, at once."""
     arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
-    return _finished(operation, operands, arrays, run_arrays(operation, arrays), is_view)
+    return _finished(operation, operands, arrays, _run_as_view(operation, arrays), is_view)
+
+
+def _run_as_view(operation: Operation, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+    """The results of an operation; a view that no op of NumPy takes in place of its copy."""
+    outs = run_arrays(operation, arrays)
+    if operation.strided is None or isinstance(arrays[0], DeviceLeaf):
+        return outs
+    return operation.strided(arrays[0]), *outs[1:]
 
 
 def _finished(operation: Operation, operands: Sequence[Any], arrays: Sequence[Any], outs: Sequence[np.ndarray], is_view: bool

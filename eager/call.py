@@ -15,7 +15,7 @@ import numpy as np
 from adjit.eager.device import DeviceRuntime, common_device, running_on
 from adjit.eager.modes import switches
 from adjit.eager.node import follow_writes
-from adjit.eager.node_names import node_name
+from adjit.eager.node_names import STRIDED, node_name
 from adjit.eager.operation import Operation, counted, without_locations
 from adjit.eager.size import Size
 from adjit.eager.tensor import Tensor
@@ -252,6 +252,9 @@ def find_call(function: Function, args: tuple[Any, ...], kwargs: Mapping[str, An
         name, values = node_name(writes or function, args, dict(kwargs)), _OperandValues(lambda graph: differentiate(graph, Options()))
         with at_users_line(), running_on(device):
             call = _trace(name, function, args, kwargs, operands, wanted, dynamic, is_view, function in CONSTANT, values, device)
+        if is_view and function in STRIDED:
+            made, others, named = STRIDED[function], args[1:], dict(kwargs)
+            call.operation.strided = lambda array: made(array, *others, **named)
         if values.asked or counts:
             return call
         known_calls[key] = call

@@ -54,6 +54,11 @@ class CapturedTensor:
         return bool(self.before.get("_requires_grad", False))
 
     @property
+    def is_leaf(self) -> bool:
+        """True if the tensor was a leaf before the trace, and no view of another one."""
+        return self.before.get("_node") is None and self.before.get("_view") is None
+
+    @property
     def content(self) -> TracedArray:
         """Content of the tensor at this point of the trace."""
         array: TracedArray = self.tensor.array

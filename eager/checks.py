@@ -85,7 +85,7 @@ _bounds = functools.lru_cache(maxsize=1024)(_Bounds)
 def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest: Any, axis: Any = None, **options: Any) -> None:
     """Raise `IndexingError` for an index that dimension `dim` of `x` does not have; negative indices are not allowed."""
     dim = axis if dim is None else dim
-    shape = x.array.shape
+    shape = x.array.shape or (1,)
     if isinstance(dim, int) and -len(shape) <= dim < len(shape):
         check_range(function, "index", index, shape[dim], f"elements in dimension {dim}")
 

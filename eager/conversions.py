@@ -239,8 +239,8 @@ def _tolist(self: Tensor) -> Any:
 
 def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
     """Return the indices of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
-    indices = np.nonzero(_found_by_host(self))
-    found = tuple(map(new_tensor, indices)) if as_tuple else (new_tensor(np.stack(indices, axis=-1)),)
+    content = _found_by_host(self)
+    found = tuple(map(new_tensor, np.nonzero(np.atleast_1d(content)))) if as_tuple else (new_tensor(np.argwhere(content)),)
     found = tuple(moved(each, device_of(self.array)) for each in found)
     return found if as_tuple else found[0]
 
@@ -252,7 +252,7 @@ def _argwhere(self: Tensor) -> Tensor:
 
 def _nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Return the indices of the first `size` elements that are not 0, one row for each; rows without one hold `fill_value`."""
-    found = np.stack(np.nonzero(_found_by_host(self)), axis=-1)[:size]
+    found = np.argwhere(_found_by_host(self))[:size]
     missing = np.full((size - found.shape[0], found.shape[1]), fill_value, np.int64)
     return moved(new_tensor(np.concatenate([found, missing])), device_of(self.array))
 
@@ -592,7 +592,9 @@ def _reversed(self: Tensor) -> Tensor:
 
 
 def _matrix_transposed(self: Tensor) -> Tensor:
-    """View with the last two dimensions swapped."""
+    """View with the last two dimensions swapped; of a tensor without dimensions itself."""
+    if not self.ndim:
+        return self
     if self.ndim < 2:
         raise ShapeError(f"mT takes a tensor of at least two dimensions, got the shape {self.shape}", find_user_location())
     return apply(shapes.transpose, (self, -2, -1))      # type: ignore[no-any-return]

@@ -73,7 +73,7 @@ def apply_in_place(function: Function, target: Tensor, args: tuple[Any, ...] = (
     if scope is not None and not scope.evaluates:
         _write_traced(call, target, operands, scope, function in _ADDITIVE)
     else:
-        _write(call, target, operands)
+        _write(call, target, operands, function in (elementwise.fill, elementwise.zero))
     return target
 
 
@@ -115,15 +115,14 @@ def _written(function: Function) -> Function:
     return write
 
 
-def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
+def _write(call: Call, target: Tensor, operands: list[Any], is_filled: bool) -> None:
     operation = call.operation
     arrays = [operand.array if isinstance(operand, Tensor) else operand for operand in operands]
     outs = run_arrays(operation, arrays)
     memory = target.array
     on_device = isinstance(memory, DeviceLeaf)
     if not on_device and not memory.flags.writeable:
-        raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, but its memory is read-only, as after "
-                           "expand(), which repeats elements", find_user_location(), hint="write to a copy: x = x.clone()")
+        memory = _part_of_repeated(target, is_filled and not operation.wanted)
     kept = [(outs if source.is_result else arrays)[source.index] for source in operation.saved]
     olds = {i: array.copy() for i, (array, source) in enumerate(zip(kept, operation.saved, strict=True))
             if (source.index or not source.is_result) and _may_share(array, memory)}      # operands may be views of the target
@@ -144,6 +143,39 @@ def _write(call: Call, target: Tensor, operands: list[Any]) -> None:
     _connect(operation, target, operands, saved, None)
 
 
+def _part_of_repeated(target: Tensor, is_filled: bool) -> np.ndarray:
+    """The memory of a view of a tensor that `expand` or `unfold` made, to be written to: a part that has no element twice, `x[0]`, or all
+    of it, if it `is_filled` with one number. Raises `InPlaceError` for others, and for memory that is read-only."""
+    memory: np.ndarray = target.array
+    owner: np.ndarray = root_of(target).array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if target._view is None or not owner.flags.writeable or not owner.flags.forc:
+        raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, but its memory is read-only", find_user_location(),
+                           hint="write to a copy: x = x.clone()")
+    if _has_twice(memory) and (not is_filled or target._requires_grad):
+        raise _repeats(target)
+    flat = owner.reshape(-1, order="A")
+    return np.ndarray(memory.shape, memory.dtype, flat, memory.ctypes.data - owner.ctypes.data, memory.strides)      # type: ignore[arg-type]
+
+
+def _has_twice(array: np.ndarray) -> bool:
+    """True if two elements may be one place in memory."""
+    reached = 0
+    for step, size in sorted((abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1):
+        if step < reached + array.itemsize:
+            return True
+        reached += step * (size - 1)
+    return False
+
+
+def _repeats(target: Tensor) -> InPlaceError:
+    """Error for a write to a tensor that has elements twice."""
+    return InPlaceError(f"a tensor of shape {target.shape} is written to in place, but has elements twice, as after expand() (unsupported "
+                        "operation: more than one element of the written-to tensor refers to a single memory location)",
+                        find_user_location(), hint="write to a copy: x = x.clone()")
+
+
 def _may_share(array: Any, memory: Any) -> bool:
     return isinstance(array, DeviceLeaf) if isinstance(memory, DeviceLeaf) else np.may_share_memory(array, memory)
 
@@ -157,8 +189,13 @@ def assign(target: Any, content: Any) -> None:
 
 
 def _write_traced(call: Call, target: Tensor, operands: list[Any], scope: Scope, is_additive: bool) -> None:
-    operation = call.operation
+    operation, capture = call.operation, current_capture()
     arrays = [traced(operand) for operand in operands]
+    entry = None if capture is None else capture.entries.get(id(root_of(target)))
+    outside = None if entry is None else entry.before["array"]
+    view, is_locked = arrays[0].alias, type(outside) is np.ndarray and not outside.flags.writeable
+    if is_locked or (not arrays[0].writable and view is not None and view.owner.writable):
+        raise _repeats(target)
     inputs = [array.value for array in arrays]
     shifted = is_additive and not modes.grad and differentiable(target)
     if shifted:     # the derivatives of the old and the new content are equal if a constant is added

@@ -156,6 +156,7 @@ def install() -> None:
         "fill_diagonal_": _in_place_method("fill_diagonal_", scattering.fill_diagonal), "positive": _positive,
         "sum_to_size": _sizes("sum_to_size", shapes.sum_to_size, "size"),
         "reshape": _sizes("reshape", shapes.reshape, "shape"), "view": _view,
+        "flatten": _flattened(members["flatten"]),
         "expand": _sizes("expand", shapes.expand, "size"), "repeat": _sizes("repeat", shapes.repeat, "repeats"),
         "tile": _tile, "permute": _sizes("permute", shapes.permute, "dims"),
         "flip": _sizes("flip", shapes.flip, "dims", "axis"), "transpose": _transpose, "ravel": _ravel,
@@ -517,6 +518,18 @@ def _of_integers(method: Function) -> Function:
                       **{name: operator.index(arg) if isinstance(arg, Tensor) else arg for name, arg in kwargs.items()})
 
     return call
+
+
+def _flattened(method: Function) -> Function:
+    """`flatten`, which returns the tensor itself where there are no dimensions to join."""
+    @functools.wraps(method)
+    def flatten(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if len(self.array.shape) == 1 and not args and not kwargs:
+            return self
+        made: Tensor = method(self, *args, **kwargs)
+        return self if len(made.array.shape) == len(self.array.shape) else made
+
+    return flatten
 
 
 def _at_tensors(method: Function) -> Function:

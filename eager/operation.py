@@ -55,6 +55,7 @@ class Operation:
                 capture, for derivatives of that graph; None for all other operations.
     has_rules   True if the graph calls functions with a rule of their own. The halves still contain the calls made by rules.
     layouts     for each result that is a view on a device, where it lies (`eager/views.py`); None for results that are copies.
+    strided     makes the view of the first operand that the only result is, if no op of NumPy takes it; else None.
 
     `seeded` are the results that may have a cotangent; None for all. `force_requires_grad`: results require grad also if they do not
     depend on the differentiated operands. `views`: results are views of the first operand, if they can be.
@@ -63,6 +64,7 @@ class Operation:
     recomputed = SAVES_OPERANDS
     saved_dtype: np.dtype | None = None
     layouts: tuple[Any, ...] = ()
+    strided: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __init__(self, name: str, region: Graph, results: int, wanted: tuple[int, ...], weak: frozenset[int] = frozenset(),
                  seeded: Container[int] | None = None, force_requires_grad: bool = False, views: bool = False):

@@ -155,6 +155,16 @@ def view_operation(name: str, graph: Graph, index: int, make: Callable[..., Oper
     return make(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,))
 
 
+@lru_cache(maxsize=4096)
+def composed(first: Graph, first_index: int, second: Graph, second_index: int) -> Graph:
+    """Graph of the view that result `second_index` of `second` is of result `first_index` of `first`."""
+    builder = GraphBuilder("composed")
+    base = builder.param(first.params[0].type)
+    with emitting(builder):
+        between = builder.inline(first, (base,))[first_index]
+        return builder.build([builder.inline(second, (between,))[second_index]])
+
+
 def _replaced(old: Value, new: Value, touched: Value) -> Value:
     """`new` where `touched` is not 0; of complex numbers, part by part, as a view may be of one part."""
     if is_complex(old.type.dtype):

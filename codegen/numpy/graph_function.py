@@ -482,8 +482,9 @@ class _Writer(FunctionText):
         return self.assign(f"{self.full(x)}[{index}]", op.result.type.shape, self.roots_of_full(x))
 
     def write_concatenate(self, op: Op) -> Binding:
-        parts = "".join(f"{self.full(value)}, " for value in op.operands)
-        return self.assign(f"concatenate(({parts}), {self.constant(op.attrs['axis'])})", op.result.type.shape, self.new_root())
+        shape, parts = op.result.type.shape, "".join(f"{self.full(value)}, " for value in op.operands)
+        joined = f"concatenate(({parts}), {self.constant(op.attrs['axis'])})"       # of transposed arrays NumPy makes a transposed one
+        return self.assign(joined if len(shape) == 1 else f"in_rows({joined})", shape, self.new_root())
 
     # -- ops that read or write at indices
 

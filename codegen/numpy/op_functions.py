@@ -187,7 +187,7 @@ FUNCTIONS: dict[str, Any] = {
     **{name: _of_arrays(getattr(np, name)) for name in ("where", "putmask", "dot", "vdot", "concatenate")},
     "add": np.add, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative,
     "matmul": np.matmul, "is_finite": math.isfinite, "is_finite_complex": cmath.isfinite,
-    "asarray": np.asarray, "broadcast_to": broadcast_to,
+    "asarray": np.asarray, "in_rows": np.ascontiguousarray, "broadcast_to": broadcast_to,
     "convert": convert_array,
     "take": take, "take_along": take_along, "taken_along": taken_along, "take_signed": take_signed,
     "take_along_signed": take_along_signed,

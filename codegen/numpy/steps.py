@@ -214,7 +214,7 @@ class _Steps:
                 if condition.array.shape != target.array.shape or values.array.shape not in ((), target.array.shape):
                     raise _Unknown
                 return self.choose(condition, values, target, target)
-            case "asarray":
+            case "asarray" | "in_rows":        # a new array has its elements in rows
                 return arguments[0]
             case "float32" | "float64":
                 return self.convert(arguments[0], np.dtype(name))

@@ -34,9 +34,17 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
     return found if x.ndim else found.reshape(())
 
 
+def of_vector(function: Any, x: Array, dim: int, *args: Any, **kwargs: Any) -> Array:
+    """`function` of a tensor without dimensions along `dim`, as of a vector of one element; so are the tensors among its arguments."""
+    vectors = [np.reshape(as_traced(arg), (-1,)) if hasattr(arg, "dtype") else arg for arg in (x, dim, *args)]
+    return np.reshape(function(*vectors, **kwargs), ())
+
+
 def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
     """Add `alpha * source` to the slices of `x` along `dim` at the indices; repeated indices add up."""
     x, source = as_traced(x), as_traced(source).astype(as_traced(x).dtype)
+    if not x.ndim:
+        return of_vector(index_add, x, dim, index, source, alpha)
     along = normalize_axis(dim, x.ndim)
     indices = lowering.wrapped_index(as_traced(index).value, x.shape[along])
     return wrap(ops.scatter_add(x.value, indices, (source if alpha == 1 else alpha * source).value, axis=along))
@@ -55,6 +63,8 @@ def gather(x: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Ar
 def scatter(x: Array, dim: int, index: Array, src: Array, reduce: Literal["add", "multiply"] | None = None) -> Array:
     """Write elements of `src` (or one number) to the positions of `x` that `index` gives along `dim`; of several writes to one position the
     last one counts. With `reduce` all are added to what is there, or multiply it."""
+    if not as_traced(x).ndim:
+        return of_vector(scatter, x, dim, index, src, reduce)
     if reduce == "add":
         return scatter_add(x, dim, index, src)
     if reduce not in (None, "multiply"):
@@ -74,6 +84,8 @@ def scatter(x: Array, dim: int, index: Array, src: Array, reduce: Literal["add",
 def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     """Add elements of `src` (or one number) at the positions of `x` that `index` gives along `dim`."""
     x, index = as_traced(x), as_traced(index)
+    if not x.ndim:
+        return of_vector(scatter_add, x, dim, index, src)
     along = _check_index_array("scatter_add", x, dim, index)
     corner = _corner(index.shape, along)
     updates: Array = np.broadcast_to(_sources("scatter_add", src, index, x), index.shape)

@@ -9,6 +9,7 @@ import numpy as np
 from adjit.eager.functional.elementwise import floating
 from adjit.eager.functional.indexing import argsort, sort
 from adjit.eager.functional.reductions import ValuesAndIndices, amax, amin
+from adjit.eager.functional.shapes import check_dims_of_scalar
 from adjit.ir.errors import ShapeError
 from adjit.ir.types import F32, F64, I64, is_float
 from adjit.tracer import lowering
@@ -65,6 +66,7 @@ def _middle(x: Array, dim: int | None, keepdim: bool, name: str) -> Array | Valu
 
 def _checked_axis(name: str, x: Array, dim: int) -> tuple[int, int]:
     if not x.ndim:
+        check_dims_of_scalar(dim)
         return 0, 1
     axis = normalize_axis(dim, x.ndim)
     if not x.shape[axis]:
@@ -123,6 +125,9 @@ def nanquantile(x: Array, q: Any, dim: int | None = None, keepdim: bool = False,
 
 def _quantile(name: str, function: Any, x: Array, q: Any, dim: int | None, keepdim: bool, interpolation: str) -> Array:
     x = floating(x, name)
+    if not x.ndim and dim is not None:
+        check_dims_of_scalar(dim)
+        dim = None
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise ValueError(f"{name}: interpolation is 'linear', 'lower', 'higher', 'midpoint' or 'nearest', got {interpolation!r}")
     return function(x, q, axis=dim, keepdims=keepdim, method=interpolation).astype(x.dtype)

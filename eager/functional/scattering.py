@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adjit.eager.functional.elementwise import assign
-from adjit.eager.functional.indexing import _check_index_array, _counter, _sources, scatter_add
+from adjit.eager.functional.indexing import _check_index_array, _counter, _sources, of_vector, scatter_add
 from adjit.eager.functional.shapes import select
 from adjit.ir.errors import DTypeError, ShapeError
 from adjit.ir.types import is_float
@@ -28,6 +28,8 @@ def scatter_reduce(x: Array, dim: int, index: Array, src: Array, reduce: Reducti
     Without `include_self`, the elements of `x` at these positions are left out.
     """
     x, index = as_traced(x), as_traced(index)
+    if not x.ndim:
+        return of_vector(scatter_reduce, x, dim, index, src, reduce, include_self=include_self)
     if reduce not in ("sum", "mean", *_UFUNCS):
         raise ValueError(f"scatter_reduce: reduce is 'sum', 'prod', 'mean', 'amax' or 'amin', got {reduce!r}")
     along = _check_index_array("scatter_reduce", x, dim, index)
@@ -63,6 +65,8 @@ def index_reduce(x: Array, dim: int, index: Array, source: Array, reduce: Litera
                  include_self: bool = True) -> Array:
     """Combine the slices of `source` along `dim` with those of `x` at the indices, a vector: "prod", "mean", "amax" or "amin"."""
     x, index, source = as_traced(x), as_traced(index), as_traced(source)
+    if not x.ndim:
+        return of_vector(index_reduce, x, dim, index, source, reduce, include_self=include_self)
     along = normalize_axis(dim, x.ndim)
     shape = tuple(-1 if axis == along else 1 for axis in range(x.ndim))
     return scatter_reduce(x, along, np.broadcast_to(np.reshape(index, shape), source.shape), source, reduce, include_self=include_self)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.errors import ShapeError
+from adjit.ir.errors import IndexingError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import I64, is_inexact
 from adjit.tracer import lowering
@@ -138,6 +138,8 @@ def squeeze(x: Array, dim: int | Sizes | None = None) -> Array:
     if dim is None:
         return np.squeeze(x)
     dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    if not x.ndim:
+        check_dims_of_scalar(dims)
     axes = [normalize_axis(item, x.ndim) for item in dims] if x.ndim else []
     return np.squeeze(x, tuple(axis for axis in axes if x.shape[axis] == 1))
 
@@ -165,7 +167,19 @@ def t(x: Array) -> Array:
 def movedim(x: Array, source: int | Sizes, destination: int | Sizes) -> Array:
     """Move dimensions to other positions; the others stay in their order."""
     moved: Array = as_traced(x)
-    return np.moveaxis(moved, source, destination)
+    if moved.ndim:
+        return np.moveaxis(moved, source, destination)
+    for dims in (source, destination):
+        check_dims_of_scalar(dims)
+    return moved
+
+
+def check_dims_of_scalar(dims: int | Sizes) -> None:
+    """Raise `IndexingError` for dimensions that a tensor without any does not have: as a vector, it has 0 and -1."""
+    for dim in dims if isinstance(dims, (tuple, list)) else (dims,):
+        if dim not in (0, -1):
+            raise IndexingError(f"dimension {dim} of a tensor without dimensions (Dimension out of range (expected to be in range of "
+                                f"[-1, 0], but got {dim}))", find_user_location())
 
 
 def expand(x: Array, sizes: Sizes) -> Array:
@@ -376,8 +390,11 @@ def unfold(x: Array, dimension: int, size: int, step: int = 1) -> Array:
     """Slices of `size` elements of a dimension, every `step` elements one, as a new last dimension: a view, read-only where they overlap.
     """
     x = as_traced(x)
-    axis = normalize_axis(dimension, x.ndim) if x.ndim else 0
-    x = x if x.ndim else np.reshape(x, (1,))
+    if not x.ndim:
+        check_dims_of_scalar(dimension)
+        vector = unfold(np.reshape(x, (1,)), 0, size, step)
+        return np.reshape(vector, (size,))
+    axis = normalize_axis(dimension, x.ndim)
     if not 0 <= size <= x.shape[axis] or step <= 0:
         raise ShapeError(f"unfold: slices of {size} elements, {step} apart, of dimension {axis} of {x.shape}", find_user_location())
     windows = (x.shape[axis] - size) // step + 1
@@ -398,7 +415,9 @@ def unfold(x: Array, dimension: int, size: int, step: int = 1) -> Array:
 
 def unfolded(array: np.ndarray, dimension: int, size: int, step: int = 1) -> np.ndarray:
     """The memory that `unfold` is a view of, as an array of its shape."""
-    axis, array = dimension % (array.ndim or 1), array if array.ndim else array.reshape(1)
+    if not array.ndim:
+        return array.reshape(1)[:size]
+    axis = dimension % array.ndim
     shape = (*array.shape[:axis], (array.shape[axis] - size) // step + 1, *array.shape[axis + 1:], size)
     strides = (*array.strides[:axis], array.strides[axis] * step, *array.strides[axis + 1:], array.strides[axis])
     writeable = array.flags.writeable and (step >= size or shape[axis] == 1)

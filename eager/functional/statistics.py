@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.functional.elementwise import floating
+from adjit.eager.functional.indexing import of_vector
 from adjit.eager.functional.reductions import Dim, sum
 from adjit.eager.functional.shapes import of_one_dtype
 from adjit.ir.types import is_float
@@ -53,5 +54,7 @@ def index_copy(x: Array, dim: int, index: Array, source: Array) -> Array:
 
 def _with_slices(x: Array, dim: int, index: Array, new: Array) -> Array:
     written: Array = np.copy(as_traced(x))
+    if not written.ndim:
+        return of_vector(_with_slices, written, dim, index, new)
     written[(*(slice(None),) * normalize_axis(dim, written.ndim), as_traced(index))] = new
     return written

@@ -86,7 +86,8 @@ def find_alias(tensor: Tensor, capture: Capture, returned: Container[int], add: 
         elif view is not None:
             layouts = view.operation.layouts
             layout = layouts[view.index].again(current.array.steps) if layouts and layouts[view.index] is not None else None
-            steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad), layout))      # type: ignore[attr-defined]
+            steps.append(partial(_view_again, view.name, view.graph, view.index, bool(current.requires_grad), layout,      # type: ignore[attr-defined]
+                                 view.operation.strided))
             current = view.parent
         elif id(current) in capture.shared and id(current) not in capture.entries:
             _, source, again = capture.shared[id(current)]
@@ -130,14 +131,16 @@ def _is_certain(tensor: Tensor) -> bool:
     return tensor.array.alias is None or bool(tensor.array.alias.certain)
 
 
-def _view_again(name: str, graph: Graph, index: int, recorded: bool, layout: Layout | None, base: Tensor) -> Tensor:
-    return run(_view(name, graph, index, recorded and differentiable(base), layout, operation_at(base.array)), [base], True)[0]
+def _view_again(name: str, graph: Graph, index: int, recorded: bool, layout: Layout | None, strided: Callable[..., Any] | None,
+                base: Tensor) -> Tensor:
+    return run(_view(name, graph, index, recorded and differentiable(base), layout, strided, operation_at(base.array)), [base], True)[0]
 
 
 @lru_cache(maxsize=4096)
-def _view(name: str, graph: Graph, index: int, recorded: bool, layout: Layout | None, make: Callable[..., Operation]) -> Operation:
+def _view(name: str, graph: Graph, index: int, recorded: bool, layout: Layout | None, strided: Callable[..., Any] | None,
+          make: Callable[..., Operation]) -> Operation:
     made = make(name, graph.with_ops(graph.ops, (graph.results[index],)), 1, (0,) if recorded else (), views=make is Operation)
-    made.layouts = (layout,)
+    made.layouts, made.strided = (layout,), strided
     return made
 
 

@@ -51,9 +51,8 @@ def test_squares_of_bools_are_integers_and_angles_of_integers_float32() -> None:
 @pytest.mark.parametrize("shapes", [((2,), (2,)), ((2,), ()), ((), (2,)), ((), ())])
 def test_complex64_beside_other_tensors(dtype: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     z, x = aj.ones(*shapes[0], dtype="complex64") * (1 + 2j), aj.ones(*shapes[1]).to(getattr(aj, dtype))
-    alike = bool(shapes[0]) == bool(shapes[1])      # else the one without dimensions does not count, but for its kind
-    counts = dtype == "complex128" if not alike and shapes[0] else dtype in ("complex128", "float64")
-    expected = np.complex128 if counts else np.complex64
+    counts = bool(shapes[1]) or not shapes[0]       # without dimensions it does not count beside the other, but for its kind
+    expected = np.complex128 if counts and dtype in ("complex128", "float64") else np.complex64
     found = [z + x, x * z, z / x, aj.where(x == x, z, x), z.pow(x)]
     assert [one.dtype for one in found] == [expected] * 5
     assert aj.result_type(z, x) == expected
@@ -154,9 +153,57 @@ def test_copies_among_functions_that_take_views(compiled: bool) -> None:
     assert w.grad.tolist() == [[2 * 16, 2 * 9], [2 * 9, 2 * 16]]
 
 
-def test_writes_where_slices_overlap_are_refused() -> None:
+def test_views_that_a_compiled_function_returns_share_memory() -> None:
+    number = np.arange(16.0, dtype=np.float32).reshape(4, 4)
+    x, w = aj.tensor(number), aj.ones(4, 4, requires_grad=True)
+    functions = [*(view for view, _ in VIEWS.values()), lambda x: x.unfold(1, 2, 1), lambda x: x.expand(2, 4, 4)]
+    views = aj.compile(lambda x: [view(x) for view in functions], backend="interpret")(x)
+    x.mul_(2.0)
+    for view, part in zip(functions, views, strict=True):
+        np.testing.assert_array_equal(part.numpy(), view(x).numpy())
+    views[[*VIEWS].index("view_as_real of columns")].zero_()
+    assert not x.any()
+    y = w * 1
+    part = aj.compile(lambda y: aj.view_as_complex(y.reshape(4, 2, 2)), backend="interpret")(y)
+    part.mul_(2.0)
+    y.sum().backward()
+    assert w.grad.tolist() == np.full((4, 4), 2.0).tolist()
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: x.expand(2, 3).mul_(2.0), lambda x: x.expand(2, 3).__setitem__(slice(None), 1.0), lambda x: x.unfold(1, 2, 1).add_(1.0),
+    lambda x: aj.compile(lambda y: y.add_(1.0))(x.expand(2, 3)), aj.compile(lambda x: x.expand(2, 3).add_(1.0))])
+def test_writes_to_repeated_elements_are_refused(write: Callable[[Any], Any]) -> None:
+    x = aj.ones(1, 3)
+    with pytest.raises(aj.errors.InPlaceError, match="more than one element of the written-to tensor refers to a single memory location"):
+        write(x)
+    assert x.tolist() == [[1.0, 1.0, 1.0]]
+
+
+def test_writes_to_computed_arguments_are_refused_as_such() -> None:
+    w = aj.ones(3, requires_grad=True)
+    with pytest.raises(aj.errors.UnsupportedError, match="which was computed with a gradient, is written to in place"):
+        aj.compile(lambda y: y.mul_(3.0))(w * 2)
+    with pytest.raises(aj.errors.InPlaceError, match="a leaf that requires grad"):
+        aj.compile(lambda y: y.mul_(3.0))(w)
+
+
+def test_parts_without_repeated_elements_are_written_to() -> None:
+    w = aj.ones(1, 3, requires_grad=True)
+    y = w * 1
+    wide = y.expand(2, 3)
+    wide[0, 1:].mul_(3.0)
+    wide.sum().backward()
+    assert wide.tolist() == [[1.0, 3.0, 3.0]] * 2
+    assert w.grad.tolist() == [[2.0, 6.0, 6.0]]
+    x = aj.arange(6.0)
+    x.t().unfold(0, 2, 1)[1].add_(5.0)
+    aj.zeros(3, 2).t()[:, :1].expand(2, 4).fill_(1.0)
+    assert x.tolist() == [0, 6, 7, 3, 4, 5]
+    locked = np.ones(2)
+    locked.flags.writeable = False
     with pytest.raises(aj.errors.InPlaceError, match="read-only"):
-        aj.zeros(3).unfold(0, 2, 1).add_(1.0)
+        aj.as_tensor(locked).add_(1.0)
     x = aj.arange(3.0)
     part = x.unfold(0, 2, 1)
     x.mul_(2.0)
@@ -202,3 +249,13 @@ def test_positional_arguments_of_grad_are_in_the_order_of_pytorch() -> None:
     assert (first.tolist(), none) == ([6], None)
     with pytest.raises(aj.errors.NonDifferentiableError):
         aj.autograd.grad((x * x).sum(), (x, other), None, None, False, True)
+
+
+def test_what_has_nothing_to_change_is_the_tensor_itself() -> None:
+    x, m, s = aj.ones(3, requires_grad=True), aj.ones(2, 3), aj.tensor(2.0)
+    assert all(y is x for y in (x.flatten(), aj.flatten(x), x.flatten(0, -1), aj.atleast_1d(x)))
+    assert all(y is m for y in (m.flatten(1), m.flatten(0, 0), aj.atleast_2d(m), *aj.atleast_1d(m, m)))
+    assert s.mT is s
+    assert s.flatten().shape == (1,)
+    with pytest.raises(aj.errors.IndexingError, match=r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 1\)"):
+        s.movedim(1, 0)

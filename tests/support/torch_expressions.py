@@ -394,6 +394,18 @@ T.special.airy_ai(p)
 T.special.spherical_bessel_j0(x)
 T.histogramdd(c.detach(),[2,2,3])
 (n.sign(), T.sgn(n.float()))
+x.sum().scatter(0,k[1],y.sum())
+x.sum().scatter_add(-1,k[1:2],v[:1])
+x.sum().scatter_reduce(0,k[1],y.sum(),'prod')
+x.sum().index_add(0,k[1],y.sum(),alpha=2)
+x.sum().index_fill(0,k[1:2],3.)
+x.sum().index_copy(0,k[1:2],v[:1])
+(x.sum().nonzero(), (x.sum()*0).argwhere(), x.sum().nonzero(as_tuple=True))
+(x.sum().movedim(0,-1), x.sum().quantile(.3,0), x.sum().squeeze(-1))
+x.sum().unfold(0,1,1)
+T.cat([x.T,y.T]).view(-1)
+T.stack([x.T,y.T],-1).view(-1)
+T.cat([b.permute(2,0,1),b.permute(2,0,1)],1).view(8,6)
 """.splitlines() if line]
 
 
