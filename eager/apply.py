@@ -245,7 +245,7 @@ def run(operation: Operation, operands: Sequence[Any], is_view: bool = False) ->
     return _finished(operation, operands, arrays, _run_as_view(operation, arrays), is_view)
 
 
-def _run_as_view(operation: Operation, arrays: Sequence[Any]) -> Sequence[np.ndarray]:
+def _run_as_view(operation: Operation, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The results of an operation; a view that no op of NumPy takes in place of its copy."""
     outs = run_arrays(operation, arrays)
     if operation.strided is None or isinstance(arrays[0], DeviceLeaf):

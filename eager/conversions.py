@@ -239,8 +239,8 @@ def _tolist(self: Tensor) -> Any:
 
 def _nonzero(self: Tensor, as_tuple: bool = False) -> Any:
     """Return the indices of the elements that are not 0: one row for each, or with `as_tuple` one tensor for each dimension."""
-    content = _found_by_host(self)
-    found = tuple(map(new_tensor, np.nonzero(np.atleast_1d(content)))) if as_tuple else (new_tensor(np.argwhere(content)),)
+    indices = np.nonzero(np.atleast_1d(_found_by_host(self)))
+    found = tuple(map(new_tensor, indices)) if as_tuple else (new_tensor(np.stack(indices, axis=-1)[:, :self.ndim]),)
     found = tuple(moved(each, device_of(self.array)) for each in found)
     return found if as_tuple else found[0]
 
