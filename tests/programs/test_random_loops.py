@@ -31,5 +31,4 @@ def test_nests_of_three(seed: int, exhaustive: bool) -> None:
 def test_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MIN_CHECKPOINTS", 2), ("MAX_CHECKPOINTS", 2), ("MAX_ITERATIONS", 8)):
         monkeypatch.setattr(f"adjit.passes.autodiff.reverse_control_flow.{name}", value)
-    for seed in (200, 202):
-        compare(seed, 1, backend="native")
+    compare(200, 1, backend="native")

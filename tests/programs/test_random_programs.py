@@ -132,7 +132,7 @@ def run_native(graph: Graph, arrays: Sequence[np.ndarray], target: Target) -> li
     return found[0]
 
 
-@examples(100)
+@examples(60)
 @given(PROGRAMS, BLOCKS)
 def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -142,7 +142,7 @@ def test_every_pass_keeps_the_meaning(program: Program, elements_per_block: int)
         program.check(run_fused(graphs["schedule"], program.arrays, as_python, in_place=True), "of kernels that write in place")
 
 
-@examples(20)
+@examples(12)
 @given(PROGRAMS, BLOCKS)
 def test_the_executable_computes_what_the_interpreter_does(program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -150,7 +150,7 @@ def test_the_executable_computes_what_the_interpreter_does(program: Program, ele
 
 
 @pytest.mark.parametrize("target", host_targets(), ids=lambda target: target.name)
-@examples(20)
+@examples(12)
 @given(program=PROGRAMS, elements_per_block=BLOCKS)
 def test_native_programs_compute_what_the_interpreter_does(target: Target, program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -158,7 +158,7 @@ def test_native_programs_compute_what_the_interpreter_does(target: Target, progr
 
 
 @pytest.mark.skipif(not host_targets(), reason="the emulated device is for x86-64")
-@examples(20)
+@examples(12)
 @given(program=PROGRAMS, elements_per_block=BLOCKS)
 def test_device_programs_compute_what_the_interpreter_does(program: Program, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -233,7 +233,7 @@ def check_passes(graph: Graph, arrays: list[np.ndarray], options: Options) -> tu
     return graphs, wanted, errors
 
 
-@examples(20)
+@examples(12)
 @given(FUNCTIONS, BUDGETS, BLOCKS)
 def test_derivatives_are_right_after_every_pass(function: Function, budget: int | float | None, elements_per_block: int) -> None:
     with machine(elements_per_block):
@@ -244,7 +244,7 @@ def test_derivatives_are_right_after_every_pass(function: Function, budget: int 
                 close(a, b, error, "of kernels as Python")
 
 
-@examples(8)
+@examples(5)
 @given(FUNCTIONS, BLOCKS)
 def test_compiled_derivatives(function: Function, elements_per_block: int) -> None:
     with machine(elements_per_block):

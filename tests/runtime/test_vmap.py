@@ -175,7 +175,7 @@ def assert_is_loop(found: Any, fun: Function, args: tuple[Any, ...], in_axes: An
             np.testing.assert_allclose(leaf[example], expected, rtol=tolerance, atol=tolerance)
 
 
-@parametrize_within("case", CASES.values(), ids=CASES, share=2)
+@parametrize_within("case", CASES.values(), ids=CASES, share=3)
 def test_vmap_is_a_loop(case: Case) -> None:
     """Without a tolerance to the bit."""
     size = SIZE if np.size(optree.tree_leaves(case.args)[0]) else 0

@@ -54,13 +54,13 @@ def check(program: Program, seed: int, backend: str, calls: int) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("block", range(4))
-def test_random_programs(block: int) -> None:
-    for seed in range(block * 60, block * 60 + 60):
+def test_random_programs(block: int, exhaustive: bool) -> None:
+    for seed in range(block * 60, block * 60 + (60 if exhaustive else 30)):
         check(random_program(np.random.default_rng(seed)), seed, "interpret", 3)
 
 
-def test_random_programs_natively() -> None:
-    for seed in range(1000, 1030):
+def test_random_programs_natively(exhaustive: bool) -> None:
+    for seed in range(1000, 1030 if exhaustive else 1015):
         check(random_program(np.random.default_rng(seed)), seed, "native", 6)
 
 

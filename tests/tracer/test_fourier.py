@@ -34,7 +34,7 @@ def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any]]]:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_values_are_those_of_numpy(backend: str) -> None:
     functions = {}
-    for name, x, options in list(cases())[::1 if backend == "interpret" else 8]:
+    for name, x, options in list(cases())[::2 if backend == "interpret" else 16]:
         key = name, str(options)
         if key not in functions:
             functions[key] = aj.compile(lambda x, name=name, options=options: getattr(np.fft, name)(x, **options), backend=backend)

@@ -310,4 +310,4 @@ def test_derivatives():
         difference = (gradient(x + 1e-6 * line) - gradient(x - 1e-6 * line)) / 2e-6
         np.testing.assert_allclose(second(x), difference, rtol=1e-5, atol=1e-5)
 
-    for_each(DERIVATIVES, check)
+    for_each(DERIVATIVES, check, share=2)

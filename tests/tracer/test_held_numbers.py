@@ -244,7 +244,7 @@ WAYS = ("attribute", "item", "element", "cell")
 @pytest.mark.parametrize("way", WAYS)
 def test_random_programs_that_count_in_objects(way: str, exhaustive: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
-    count = 500 if exhaustive else 3
+    count = 500 if exhaustive else 2
     for seed in range(count * WAYS.index(way), count * (WAYS.index(way) + 1)):
         program = held(random_numpy_program(seed, ("branches", "loops", "while", "counters", "returns")), way)
         if not runs(program):

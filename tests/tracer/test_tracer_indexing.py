@@ -368,7 +368,7 @@ def run_view_program(steps, x):
     return arrays
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(view_programs())
 def test_views_alias_as_in_numpy(steps):
     x = np.arange(12, dtype=np.float64).reshape(3, 4)

@@ -33,6 +33,7 @@ def outcome(function, *args):
     return dtype
 
 
+@pytest.mark.share(5)
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
 def test_table_of_dtypes(ufunc):
     for first in DTYPES:

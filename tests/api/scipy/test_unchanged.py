@@ -110,7 +110,7 @@ def check(function: Callable[[Any], Any], x: np.ndarray) -> None:
 
 
 def test_functions_take_traced_arrays() -> None:
-    for_each(FUNCTIONS, check, share=2)
+    for_each(FUNCTIONS, check, share=3)
 
 
 def test_natively_in_one_program() -> None:

@@ -94,7 +94,7 @@ def test_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(np.asarray(aj.compile(gradient, device="cuda")(X)), aj.compile(gradient)(X), rtol=1e-12)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("seed", range(300, 324))
 def test_random_nests(seed: int) -> None:
     compare(seed, 1 + seed % 2, device="cuda")

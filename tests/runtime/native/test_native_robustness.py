@@ -51,7 +51,7 @@ def make_and_drop(number: int) -> None:
 def test_programs_come_and_go(monkeypatch: pytest.MonkeyPatch, exhaustive: bool) -> None:
     """Memory stays as it is once allocators have what they want: what a program leaves behind, every program does."""
     monkeypatch.setenv("ADJIT_CACHE_SIZE", "0")
-    count, grown, before = 1000 if exhaustive else 12, [], 0
+    count, grown, before = 1000 if exhaustive else 8, [], 0
     for number in range(8 * count):
         if number % count == 0:
             grown.append(resident() - before)

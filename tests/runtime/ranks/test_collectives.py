@@ -17,7 +17,7 @@ from adjit.errors import ArgumentError
 
 PROGRAM = SUPPORT / "rank_checks.py"
 CHECKS = [line.split("(")[0].split()[1] for line in PROGRAM.read_text().splitlines() if line.startswith("def check_")]
-SHORT = {2: [name for name in CHECKS if name != "check_numba"], 4: ["check_world", "check_loops", "check_derivatives_of_each"]}
+SHORT = {2: [name for name in CHECKS if name != "check_numba"], 4: ["check_world", "check_loops"]}
 """Checks without --exhaustive."""
 
 
