@@ -157,8 +157,9 @@ def _add_distributions(functions: Interception, module: Any) -> None:
     for method, found in _methods(*dict.fromkeys(base for kind in kinds if issubclass(kind, module.rv_continuous.__mro__[1])
                                                  for base in kind.__mro__[:-1])):
         functions.add(found, _of_distribution(method))
-    for method in ("evaluate", "logpdf"):
-        functions.add(vars(module.gaussian_kde)[method], _of_kernels(method == "logpdf"))
+    functions.add(module.gaussian_kde, _constructor("gaussian_kde", "stats"))
+    for method, found in _methods(module.gaussian_kde):
+        functions.add(found, _of_kernels(method))
     of_vectors = type(module.dirichlet).__mro__[1]
     for name, kind in zip(module.__all__, kinds, strict=True):
         if issubclass(kind, of_vectors):
@@ -191,13 +192,14 @@ def _of_distribution(method: str) -> Callable[[Function], Function]:
     return replacement
 
 
-def _of_kernels(log: bool) -> Callable[[Function], Function]:
-    """Replacement for the density of a sum of kernels."""
+def _of_kernels(method: str) -> Callable[[Function], Function]:
+    """Replacement for a method of a sum of kernels around plain samples."""
     def replacement(own: Function) -> Function:
-        def call(self: Any, points: Any) -> Any:
-            if _are_ours((points,), {}):
-                return import_module("adjit.scipy.stats.multivariate").kernel_density(self, opened(points), log)
-            return own(self, points)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if _are_ours(args, kwargs):
+                around = import_module("adjit.scipy.stats.kernels").around_kernels(self)
+                return getattr(around, method)(*opened(args), **opened(kwargs))
+            return own(self, *args, **kwargs)
         return call
     return replacement
 
@@ -320,12 +322,12 @@ def _add_interpolators(functions: Interception, module: Any) -> None:
         functions.add_method(getattr(module, name), "__call__", _of_interpolator("__call__"))
 
 
-def _constructor(name: str) -> Callable[[Function], Function]:
-    """Replacement for the class of an interpolator, whose points may be traced."""
+def _constructor(name: str, module: str = "interpolate") -> Callable[[Function], Function]:
+    """Replacement for the class of an interpolator or of a density, whose points may be traced."""
     def replacement(own: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
             if _are_ours(args, kwargs):
-                return getattr(_ours("interpolate"), name)(*opened(args), **opened(kwargs))
+                return getattr(_ours(module), name)(*opened(args), **opened(kwargs))
             return own(*args, **kwargs)
         return call
     return replacement

@@ -74,14 +74,18 @@ def _as_tuples(x: Any) -> Any:
     return tuple(map(_as_tuples, x)) if isinstance(x, (list, tuple)) else x
 
 
-def outside_scipys(module: str, name: str, function: Callable[P, Any]) -> Callable[P, Any]:
-    """Make a function that serves in traces SciPy's own of this name for plain arguments outside of a trace."""
+def outside_scipys(module: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Make a function SciPy's own, the one of this name in `scipy.module`, for plain arguments outside of a trace; other arguments, tensors
+    included, it gets as they are."""
 
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-        return (getattr(scipys(module), name) if is_plain(*args, **kwargs) else function)(*args, **kwargs)
+    def make(function: Callable[P, Any]) -> Callable[P, Any]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return (getattr(scipys(module), function.__name__) if is_plain(*args, **kwargs) else function)(*args, **kwargs)
 
-    return call
+        return call
+
+    return make
 
 
 def without_rule(module: str, public: list[str]) -> Callable[[str], Any]:

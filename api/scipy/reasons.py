@@ -155,15 +155,12 @@ _TEXT = {
                  "sph_legendre_p_all ellip_harm ellip_harm_2 ellip_normal",
     },
     "stats": {
-        RANKS: "alexandergovern anderson anderson_ksamp ansari barnard_exact bartlett binomtest boschloo_exact brunnermunzel bws_test "
-               "chatterjeexi chi2_contingency chisquare combine_pvalues cramervonmises cramervonmises_2samp dunnett epps_singleton_2samp "
-               "f_oneway false_discovery_control fisher_exact fligner friedmanchisquare goodness_of_fit jarque_bera kendalltau kruskal "
-               "ks_1samp ks_2samp kstest kurtosistest levene logrank mannwhitneyu median_test monte_carlo_test mood multiscale_graphcorr "
-               "normaltest page_trend_test pearsonr permutation_test pointbiserialr poisson_means_test power power_divergence "
-               "quantile_test ranksums shapiro skewtest somersd spearmanr spearmanrho ttest_1samp ttest_ind ttest_ind_from_stats "
-               "ttest_rel tukey_hsd weightedtau wilcoxon rankdata tiecorrect percentileofscore",
-        FITS: "bayes_mvs boxcox_normmax expectile fit linregress mvsdist ppcc_max siegelslopes theilslopes "
-              "yeojohnson_normmax",
+        RANKS: "alexandergovern anderson anderson_ksamp ansari barnard_exact binomtest boschloo_exact brunnermunzel bws_test chatterjeexi "
+               "chi2_contingency combine_pvalues cramervonmises cramervonmises_2samp dunnett epps_singleton_2samp false_discovery_control "
+               "fisher_exact fligner friedmanchisquare goodness_of_fit kendalltau kruskal ks_2samp logrank mannwhitneyu median_test "
+               "monte_carlo_test mood multiscale_graphcorr page_trend_test permutation_test poisson_means_test power quantile_test "
+               "ranksums shapiro somersd spearmanrho tukey_hsd weightedtau wilcoxon tiecorrect percentileofscore",
+        FITS: "bayes_mvs boxcox_normmax expectile fit mvsdist ppcc_max siegelslopes theilslopes yeojohnson_normmax",
         PLOTS: "boxcox_normplot ppcc_plot probplot yeojohnson_normplot",
         RANDOM: "bootstrap ortho_group random_correlation random_table sobol_indices special_ortho_group uniform_direction unitary_group",
         CONTENT: "binned_statistic binned_statistic_2d binned_statistic_dd cumfreq ecdf mode relfreq sigmaclip trim1 trimboth",

@@ -29,10 +29,9 @@ __all__ = ["SparseArray", "block_array", "block_diag", "bmat", "diags", "diags_a
            "tril", "triu", "vstack"]
 
 block_array, block_diag, bmat, hstack, tril, triu, vstack = (
-    outside_scipys("sparse", name, moving(name)) for name in ("block_array", "block_diag", "bmat", "hstack", "tril", "triu", "vstack"))
+    outside_scipys("sparse")(moving(name)) for name in ("block_array", "block_diag", "bmat", "hstack", "tril", "triu", "vstack"))
 diags, diags_array, kron, spdiags = (
-    outside_scipys("sparse", function.__name__, function)
-    for function in (matrices.diags, matrices.diags_array, matrices.kron, matrices.spdiags))
+    outside_scipys("sparse")(each) for each in (matrices.diags, matrices.diags_array, matrices.kron, matrices.spdiags))
 
 _others = without_rule("sparse", __all__)
 

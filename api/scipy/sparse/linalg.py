@@ -148,7 +148,7 @@ def _iterated(name: str, A: Any, b: Any, x0: Any, options: dict[str, Any]) -> tu
 
 
 def _outside_scipys(name: str) -> Any:
-    return outside_scipys("sparse.linalg", name, globals()[name])
+    return outside_scipys("sparse.linalg")(globals()[name])
 
 
 globals().update({name: _outside_scipys(name) for name in __all__})

@@ -22,7 +22,26 @@ from typing import Any
 
 from adjit.scipy.mirror import without_rule
 from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, transformed, weibull_and_pareto
+from adjit.scipy.stats.correlation import linregress, pearsonr, pointbiserialr, rankdata, spearmanr
 from adjit.scipy.stats.distribution import Distribution
+from adjit.scipy.stats.hypotheses import (
+    bartlett,
+    chisquare,
+    f_oneway,
+    jarque_bera,
+    ks_1samp,
+    kstest,
+    kurtosistest,
+    levene,
+    normaltest,
+    power_divergence,
+    skewtest,
+    ttest_1samp,
+    ttest_ind,
+    ttest_ind_from_stats,
+    ttest_rel,
+)
+from adjit.scipy.stats.kernels import gaussian_kde
 from adjit.scipy.stats.multivariate import (
     dirichlet,
     dirichlet_multinomial,
@@ -90,11 +109,13 @@ _CLASSES: dict[str, type[Distribution]] = {
 globals().update({name: make(name) for name, make in _CLASSES.items()})
 
 __all__ = [
-    *sorted(_CLASSES), "dirichlet", "dirichlet_multinomial", "invwishart", "matrix_normal", "multinomial", "multivariate_normal",
-    "multivariate_t", "vonmises_fisher", "wishart", "boxcox", "boxcox_llf", "circmean",
-    "circstd", "circvar", "energy_distance", "entropy", "gmean", "gstd", "gzscore", "hmean", "iqr", "kurtosis", "median_abs_deviation",
-    "moment", "pmean", "sem", "skew", "trim_mean", "variation", "wasserstein_distance", "yeojohnson", "yeojohnson_llf", "zmap",
-    "zscore",
+    *sorted(_CLASSES),
+    "bartlett", "boxcox", "boxcox_llf", "chisquare", "circmean", "circstd", "circvar", "dirichlet", "dirichlet_multinomial",
+    "energy_distance", "entropy", "f_oneway", "gaussian_kde", "gmean", "gstd", "gzscore", "hmean", "invwishart", "iqr", "jarque_bera",
+    "ks_1samp", "kstest", "kurtosis", "kurtosistest", "levene", "linregress", "matrix_normal", "median_abs_deviation", "moment",
+    "multinomial", "multivariate_normal", "multivariate_t", "normaltest", "pearsonr", "pmean", "pointbiserialr", "power_divergence",
+    "rankdata", "sem", "skew", "skewtest", "spearmanr", "trim_mean", "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel",
+    "variation", "vonmises_fisher", "wasserstein_distance", "wishart", "yeojohnson", "yeojohnson_llf", "zmap", "zscore",
 ]
 
 _others = without_rule("stats", __all__)

@@ -19,7 +19,7 @@ from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.user_location import find_user_location
 
 
-def _array(x: Any) -> Any:
+def as_array(x: Any) -> Any:
     return x if hasattr(x, "ndim") else np.array(x, dtype=float)
 
 
@@ -30,13 +30,13 @@ def _factor(mean: Any, cov: Any) -> Any:
 
 def _whitened(x: Any, mean: Any, cov: Any) -> tuple[int, Any, Any]:
     """Number of components, squared distances from the mean in units of the covariance, and half the logarithm of its determinant."""
-    points, factor = _array(x), _factor(mean, cov)
+    points, factor = as_array(x), _factor(mean, cov)
     size = factor.shape[-1]
     if points.ndim == 0:
         points = np.reshape(points, (1,))
     elif points.ndim == 1 and size == 1:
         points = points[:, None]
-    difference = points - (0.0 if mean is None else _array(mean))
+    difference = points - (0.0 if mean is None else as_array(mean))
     whitened = linalg.solve_triangular(factor, np.reshape(difference, (-1, size)).T, lower=True)
     distance = np.reshape(np.sum(np.square(whitened), axis=0), difference.shape[:-1])
     return size, distance, np.sum(np.log(np.diagonal(factor)))
@@ -76,7 +76,7 @@ class OfVectors:
         return self._held(**dict(list(given.arguments.items())[1:])).get(name)
 
     def _held(self, **parameters: Any) -> dict[str, Any]:
-        return {name: _array(value) for name, value in parameters.items() if name != "allow_singular"}
+        return {name: as_array(value) for name, value in parameters.items() if name != "allow_singular"}
 
     def __getattr__(self, name: str) -> Any:
         """Return what else SciPy's distribution has under this name, for plain arrays."""
@@ -88,11 +88,11 @@ class OfVectors:
 
 def _place_and_spread(place: Any, spread: Any) -> tuple[Any, Any]:
     """A mean as a vector, and a covariance as a matrix."""
-    matrix = _array(spread)
-    size = next((each.shape[-1] for each in (matrix, _array(0.0 if place is None else place)) if each.ndim), 1)
+    matrix = as_array(spread)
+    size = next((each.shape[-1] for each in (matrix, as_array(0.0 if place is None else place)) if each.ndim), 1)
     if matrix.ndim < 2:
         matrix = (matrix if matrix.ndim == 0 else matrix[:, None]) * np.eye(size)
-    return (np.zeros(size) if place is None else np.broadcast_to(_array(place), (size,))), matrix
+    return (np.zeros(size) if place is None else np.broadcast_to(as_array(place), (size,))), matrix
 
 
 def _dimensions(dimensions: Any, size: int) -> np.ndarray:
@@ -135,12 +135,12 @@ class MultivariateNormal(OfVectors):
 
     def fit(self, x: Any, fix_mean: Any = None, fix_cov: Any = None) -> tuple[Any, Any]:
         """Equivalent of `scipy.stats.multivariate_normal.fit`: the mean and the covariance of points [m, n]."""
-        points = _array(x)
+        points = as_array(x)
         if points.ndim != 2:
             raise ValueError("`x` must be two-dimensional.")
-        mean = np.mean(points, axis=0) if fix_mean is None else _array(fix_mean)
+        mean = np.mean(points, axis=0) if fix_mean is None else as_array(fix_mean)
         difference = points - mean
-        return mean, difference.T @ difference / points.shape[0] if fix_cov is None else _array(fix_cov)
+        return mean, difference.T @ difference / points.shape[0] if fix_cov is None else as_array(fix_cov)
 
     def _held(self, **parameters: Any) -> dict[str, Any]:
         mean, cov = _place_and_spread(parameters["mean"], parameters["cov"])
@@ -165,7 +165,7 @@ class MultivariateT(OfVectors):
 
     def entropy(self, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Equivalent of `scipy.stats.multivariate_t.entropy`, for finite `df`."""
-        factor, df = _factor(loc, shape), _array(df)
+        factor, df = _factor(loc, shape), as_array(df)
         n, half = factor.shape[-1], 0.5 * df
         beyond = 400.0 * n / (math.log(n) + 1.0)        # SciPy's bound: from there on digits cancel
         m, few, many = half + 0.5 * n, np.where(df < beyond, half, 1.0), np.where(df < beyond, beyond, df)
@@ -193,7 +193,7 @@ class Dirichlet(OfVectors):
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet.logpdf`."""
-        shares, a = _array(x), _array(alpha)
+        shares, a = as_array(x), as_array(alpha)
         if shares.shape[0] == a.shape[0] - 1:
             shares = np.concatenate([shares, 1.0 - np.sum(shares, axis=0, keepdims=True)])
         if shares.shape[0] != a.shape[0]:
@@ -208,25 +208,25 @@ class Dirichlet(OfVectors):
 
     def mean(self, alpha: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet.mean`."""
-        a = _array(alpha)
+        a = as_array(alpha)
         return a / np.sum(a)
 
     def var(self, alpha: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet.var`."""
-        a = _array(alpha)
+        a = as_array(alpha)
         total = np.sum(a)
         return a * (total - a) / (total * total * (total + 1.0))
 
     def cov(self, alpha: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet.cov`."""
-        a = _array(alpha)
+        a = as_array(alpha)
         total = np.sum(a)
         share = a / total
         return (np.diag(share) - share[:, None] * share) / (total + 1.0)
 
     def entropy(self, alpha: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet.entropy`."""
-        a = _array(alpha)
+        a = as_array(alpha)
         total = np.sum(a)
         return np.sum(sc.gammaln(a) - (a - 1.0) * sc.digamma(a)) - sc.gammaln(total) + (total - a.shape[0]) * sc.digamma(total)
 
@@ -239,8 +239,8 @@ class Multinomial(OfVectors):
 
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """Equivalent of `scipy.stats.multinomial.logpmf`, for shares from 0 to 1."""
-        counts, shares = _array(x), _shares(p)
-        found = sc.gammaln(_array(n) + 1.0) + np.sum(sc.xlogy(counts, shares) - sc.gammaln(counts + 1.0), axis=-1)
+        counts, shares = as_array(x), _shares(p)
+        found = sc.gammaln(as_array(n) + 1.0) + np.sum(sc.xlogy(counts, shares) - sc.gammaln(counts + 1.0), axis=-1)
         return np.where(np.sum(counts, axis=-1) == n, found, -math.inf)
 
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
@@ -249,12 +249,12 @@ class Multinomial(OfVectors):
 
     def mean(self, n: Any, p: Any) -> Any:
         """Equivalent of `scipy.stats.multinomial.mean`."""
-        return _array(n)[..., None] * _shares(p)
+        return as_array(n)[..., None] * _shares(p)
 
     def cov(self, n: Any, p: Any) -> Any:
         """Equivalent of `scipy.stats.multinomial.cov`."""
         shares = _shares(p)
-        return _array(n)[..., None, None] * (shares[..., None] * np.eye(shares.shape[-1]) - shares[..., None] * shares[..., None, :])
+        return as_array(n)[..., None, None] * (shares[..., None] * np.eye(shares.shape[-1]) - shares[..., None] * shares[..., None, :])
 
     def entropy(self, n: Any, p: Any) -> Any:
         """Equivalent of `scipy.stats.multinomial.entropy`, of a known number `n`: a sum over the counts of each category."""
@@ -263,14 +263,14 @@ class Multinomial(OfVectors):
                                    hint="pass n as a Python number, static in aj.compile")
         shares, counts = _shares(p), np.arange(1.0, n + 1.0)
         binomial = sc.xlogy(counts, shares[..., None]) + sc.xlog1py(n - counts, -shares[..., None]) + (
-            sc.gammaln(_array(n + 1.0)) - sc.gammaln(n - counts + 1.0) - sc.gammaln(counts + 1.0))
+            sc.gammaln(as_array(n + 1.0)) - sc.gammaln(n - counts + 1.0) - sc.gammaln(counts + 1.0))
         of_counts = np.sum(np.exp(binomial) * sc.gammaln(counts + 1.0), axis=(-1, -2))
-        return n * np.sum(sc.entr(shares), axis=-1) - sc.gammaln(_array(n + 1.0)) + of_counts
+        return n * np.sum(sc.entr(shares), axis=-1) - sc.gammaln(as_array(n + 1.0)) + of_counts
 
 
 def _shares(p: Any) -> Any:
     """Shares, of which the last is what the others leave."""
-    shares = _array(p)
+    shares = as_array(p)
     return np.concatenate([shares[..., :-1], 1.0 - np.sum(shares[..., :-1], axis=-1, keepdims=True)], axis=-1)
 
 
@@ -282,7 +282,7 @@ class DirichletMultinomial(OfVectors):
 
     def logpmf(self, x: Any, alpha: Any, n: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet_multinomial.logpmf`."""
-        counts, a, n = _array(x), _array(alpha), _array(n)
+        counts, a, n = as_array(x), as_array(alpha), as_array(n)
         total = np.sum(a, axis=-1)
         found = sc.gammaln(total) + sc.gammaln(n + 1.0) - sc.gammaln(n + total) + np.sum(
             sc.gammaln(counts + a) - sc.gammaln(a) - sc.gammaln(counts + 1.0), axis=-1)
@@ -294,19 +294,19 @@ class DirichletMultinomial(OfVectors):
 
     def mean(self, alpha: Any, n: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet_multinomial.mean`."""
-        a = _array(alpha)
-        return _array(n)[..., None] * a / np.sum(a, axis=-1, keepdims=True)
+        a = as_array(alpha)
+        return as_array(n)[..., None] * a / np.sum(a, axis=-1, keepdims=True)
 
     def var(self, alpha: Any, n: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet_multinomial.var`."""
-        a = _array(alpha)
-        n, total = _array(n)[..., None], np.sum(a, axis=-1, keepdims=True)
+        a = as_array(alpha)
+        n, total = as_array(n)[..., None], np.sum(a, axis=-1, keepdims=True)
         return n * a / total * (1.0 - a / total) * (n + total) / (1.0 + total)
 
     def cov(self, alpha: Any, n: Any) -> Any:
         """Equivalent of `scipy.stats.dirichlet_multinomial.cov`."""
-        a = _array(alpha)
-        n, total = _array(n)[..., None, None], np.sum(a, axis=-1)[..., None, None]
+        a = as_array(alpha)
+        n, total = as_array(n)[..., None, None], np.sum(a, axis=-1)[..., None, None]
         shares = a / total[..., 0]
         both = shares[..., None] * np.eye(a.shape[-1]) - shares[..., None] * shares[..., None, :]
         return n * both * (n + total) / (1.0 + total)
@@ -319,8 +319,8 @@ class VonMisesFisher(OfVectors):
 
     def logpdf(self, x: Any, mu: Any = None, kappa: Any = 1) -> Any:
         """Equivalent of `scipy.stats.vonmises_fisher.logpdf`, of vectors of length 1."""
-        mu = _array(mu)
-        return _log_norm(mu.shape[-1], kappa) + kappa * np.sum(_array(x) * mu, axis=-1)
+        mu = as_array(mu)
+        return _log_norm(mu.shape[-1], kappa) + kappa * np.sum(as_array(x) * mu, axis=-1)
 
     def pdf(self, x: Any, mu: Any = None, kappa: Any = 1) -> Any:
         """Equivalent of `scipy.stats.vonmises_fisher.pdf`, of vectors of length 1."""
@@ -328,7 +328,7 @@ class VonMisesFisher(OfVectors):
 
     def entropy(self, mu: Any = None, kappa: Any = 1) -> Any:
         """Equivalent of `scipy.stats.vonmises_fisher.entropy`."""
-        size = _array(mu).shape[-1]
+        size = as_array(mu).shape[-1]
         return -_log_norm(size, kappa) - kappa * sc.ive(0.5 * size, kappa) / sc.ive(0.5 * size - 1.0, kappa)
 
 

@@ -14,37 +14,10 @@ from adjit import special as sc
 from adjit.ir.errors import UnsupportedError
 from adjit.scipy.mirror import mirrors
 from adjit.scipy.sliding import inexact
+from adjit.scipy.stats.samples import check_policy, kept, rows_of
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions.composites import stop_gradient
-from adjit.tracer.functions.shapes import normalize_axis
 from adjit.tracer.user_location import find_user_location
-
-
-def _checked(nan_policy: str) -> None:
-    if nan_policy not in ("propagate", "raise", "omit"):
-        raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
-    if nan_policy != "propagate":
-        raise UnsupportedError(f"nan_policy={nan_policy!r}: values decide on which elements there are", find_user_location(),
-                               hint="np.nanmean and its kin have rules")
-
-
-def _places(x: Any, axis: Any) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(x.ndim))
-    return tuple(normalize_axis(each, x.ndim) for each in (axis if isinstance(axis, (tuple, list)) else (axis,)))
-
-
-def _rows(x: Any, axis: Any, nan_policy: str = "propagate") -> Any:
-    """The samples along the last axis."""
-    _checked(nan_policy)
-    (x,) = inexact(np.atleast_1d(as_traced(x)))
-    places = _places(x, axis)
-    x = np.moveaxis(x, places, tuple(range(x.ndim - len(places), x.ndim)))
-    return np.reshape(x, (*x.shape[:x.ndim - len(places)], -1))
-
-
-def _kept(found: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    return np.expand_dims(found, _places(np.atleast_1d(as_traced(x)), axis)) if keepdims else found
 
 
 def _mean(rows: Any, weights: Any, like: Any, axis: Any) -> Any:
@@ -52,7 +25,7 @@ def _mean(rows: Any, weights: Any, like: Any, axis: Any) -> Any:
         return np.mean(rows, axis=-1)
     (weights,) = inexact(weights)
     if weights.ndim != 1 or as_traced(like).ndim == 1:
-        weights = _rows(np.broadcast_to(weights, as_traced(like).shape), axis)
+        weights = rows_of(np.broadcast_to(weights, as_traced(like).shape), axis)
     return np.sum(rows * weights, axis=-1) / np.sum(weights, axis=-1)
 
 
@@ -69,7 +42,7 @@ def gmean(a: Any, axis: Any = 0, dtype: Any = None, weights: Any = None, *, nan_
     2.0
     """
     a = as_traced(a) if dtype is None else as_traced(a).astype(dtype)
-    return _kept(np.exp(_mean(np.log(_rows(a, axis, nan_policy)), weights, a, axis)), a, axis, keepdims)
+    return kept(np.exp(_mean(np.log(rows_of(a, axis, nan_policy)), weights, a, axis)), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -81,7 +54,7 @@ def hmean(a: Any, axis: Any = 0, dtype: Any = None, *, weights: Any = None, nan_
     1.0
     """
     a = as_traced(a) if dtype is None else as_traced(a).astype(dtype)
-    return _kept(1.0 / _mean(1.0 / _positive(_rows(a, axis, nan_policy)), weights, a, axis), a, axis, keepdims)
+    return kept(1.0 / _mean(1.0 / _positive(rows_of(a, axis, nan_policy)), weights, a, axis), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -100,8 +73,8 @@ def pmean(a: Any, p: float, *, axis: Any = 0, dtype: Any = None, weights: Any = 
     if math.isinf(p):
         raise NotImplementedError("Power mean only implemented for finite `p`")
     a = as_traced(a) if dtype is None else as_traced(a).astype(dtype)
-    powers = _positive(_rows(a, axis, nan_policy)) ** float(p)
-    return _kept(_mean(powers, weights, a, axis) ** (1.0 / p), a, axis, keepdims)
+    powers = _positive(rows_of(a, axis, nan_policy)) ** float(p)
+    return kept(_mean(powers, weights, a, axis) ** (1.0 / p), a, axis, keepdims)
 
 
 def _central(rows: Any, order: int, center: Any = None) -> Any:
@@ -127,10 +100,10 @@ def moment(a: Any, order: Any = 1, axis: Any = 0, nan_policy: str = "propagate",
     if not orders.size or np.any(orders != np.round(orders)):
         raise ValueError("All elements of `order` must be integral." if orders.size else
                          "`order` must be a scalar or a non-empty 1D array.")
-    rows = _rows(a, axis, nan_policy)
+    rows = rows_of(a, axis, nan_policy)
     found = [np.ones(rows.shape[:-1], rows.dtype) if each == 0 else np.zeros(rows.shape[:-1], rows.dtype) if each == 1 and center is None
              else _central(rows, int(each), center) for each in orders.tolist()]
-    return _kept(found[0], a, axis, keepdims) if np.ndim(order) == 0 else np.stack([_kept(part, a, axis, keepdims) for part in found])
+    return kept(found[0], a, axis, keepdims) if np.ndim(order) == 0 else np.stack([kept(part, a, axis, keepdims) for part in found])
 
 
 @mirrors("stats")
@@ -141,13 +114,13 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate"
     >>> round(float(skew(np.array([1.0, 1.0, 4.0]))), 6)
     0.707107
     """
-    rows = _rows(a, axis, nan_policy)
+    rows = rows_of(a, axis, nan_policy)
     count, second, third = rows.shape[-1], _central(rows, 2), _central(rows, 3)
     equal = _constant(rows, second)
     found = third / np.where(equal, 1.0, second) ** 1.5
     if not bias and count > 2:
         found = found * (math.sqrt((count - 1.0) * count) / (count - 2.0))
-    return _kept(np.where(equal, math.nan, found), a, axis, keepdims)
+    return kept(np.where(equal, math.nan, found), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -159,13 +132,13 @@ def kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True, nan_
     >>> round(float(kurtosis(np.array([1.0, 1.0, 4.0]))), 6)
     -1.5
     """
-    rows = _rows(a, axis, nan_policy)
+    rows = rows_of(a, axis, nan_policy)
     n, second, fourth = rows.shape[-1], _central(rows, 2), _central(rows, 4)
     equal = _constant(rows, second)
     found = fourth / np.where(equal, 1.0, second) ** 2
     if not bias and n > 3:
         found = ((n * n - 1.0) * found - 3.0 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
-    return _kept(np.where(equal, math.nan, found) - (3.0 if fisher else 0.0), a, axis, keepdims)
+    return kept(np.where(equal, math.nan, found) - (3.0 if fisher else 0.0), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -176,8 +149,8 @@ def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 
     >>> float(variation(np.array([1.0, 3.0])))
     0.5
     """
-    rows = _rows(a, axis, nan_policy)
-    return _kept(np.std(rows, axis=-1, ddof=ddof) / np.mean(rows, axis=-1), a, axis, keepdims)
+    rows = rows_of(a, axis, nan_policy)
+    return kept(np.std(rows, axis=-1, ddof=ddof) / np.mean(rows, axis=-1), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -188,8 +161,8 @@ def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, 
     >>> float(sem(np.array([1.0, 3.0])))
     1.0
     """
-    rows = _rows(a, axis, nan_policy)
-    return _kept(np.std(rows, axis=-1, ddof=ddof) / math.sqrt(rows.shape[-1]), a, axis, keepdims)
+    rows = rows_of(a, axis, nan_policy)
+    return kept(np.std(rows, axis=-1, ddof=ddof) / math.sqrt(rows.shape[-1]), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -200,7 +173,7 @@ def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: st
     >>> zmap(np.array([2.0, 5.0]), np.array([1.0, 3.0]))
     array([0., 3.])
     """
-    _checked(nan_policy)
+    check_policy(nan_policy)
     (scores,), (compare,) = inexact(scores), inexact(compare)
     return (scores - np.mean(compare, axis, keepdims=True)) / np.std(compare, axis, ddof=ddof, keepdims=True)
 
@@ -213,7 +186,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     >>> zscore(np.array([1.0, 3.0]))
     array([-1.,  1.])
     """
-    _checked(nan_policy)
+    check_policy(nan_policy)
     (a,) = inexact(a)
     mean, deviation = np.mean(a, axis, keepdims=True), np.std(a, axis, ddof=ddof, keepdims=True)
     equal = deviation <= np.abs(float(np.finfo(a.dtype).eps) * mean)
@@ -240,8 +213,8 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_po
     >>> round(float(gstd(np.array([1.0, 4.0]), ddof=0)), 9)
     2.0
     """
-    rows = _rows(a, axis, nan_policy)
-    return _kept(np.exp(np.std(np.log(np.where(rows > 0, rows, math.nan)), axis=-1, ddof=ddof)), a, axis, keepdims)
+    rows = rows_of(a, axis, nan_policy)
+    return kept(np.exp(np.std(np.log(np.where(rows > 0, rows, math.nan)), axis=-1, ddof=ddof)), a, axis, keepdims)
 
 
 _NORMAL_QUARTILES, _NORMAL_QUARTILE = 1.3489795003921634, 0.6744897501960817
@@ -268,8 +241,8 @@ def iqr(x: Any, axis: Any = None, rng: Any = (25, 75), scale: Any = 1.0, nan_pol
     if len(rng) != 2:
         raise TypeError("quantile range must be two element sequence")
     percentiles: Any = np.percentile
-    low, high = percentiles(_rows(x, axis, nan_policy), sorted(rng), axis=-1, method=interpolation)
-    return _kept((high - low) / _scale(scale, _NORMAL_QUARTILES), x, axis, keepdims)
+    low, high = percentiles(rows_of(x, axis, nan_policy), sorted(rng), axis=-1, method=interpolation)
+    return kept((high - low) / _scale(scale, _NORMAL_QUARTILES), x, axis, keepdims)
 
 
 @mirrors("stats")
@@ -283,9 +256,9 @@ def median_abs_deviation(x: Any, axis: Any = 0, center: Any = None, scale: Any =
     """
     if center is not None and not callable(center):
         raise TypeError(f"The argument 'center' must be callable. The given value {center!r} is not callable.")
-    rows = _rows(x, axis, nan_policy)
+    rows = rows_of(x, axis, nan_policy)
     middle = (np.median if center is None else center)(rows, axis=-1)
-    return _kept(np.median(np.abs(rows - middle[..., None]), axis=-1) / _scale(scale, _NORMAL_QUARTILE), x, axis, keepdims)
+    return kept(np.median(np.abs(rows - middle[..., None]), axis=-1) / _scale(scale, _NORMAL_QUARTILE), x, axis, keepdims)
 
 
 @mirrors("stats")
@@ -296,11 +269,11 @@ def trim_mean(a: Any, proportiontocut: float, axis: Any = 0, *, nan_policy: str 
     >>> float(trim_mean(np.array([1.0, 2.0, 3.0, 90.0]), 0.25))
     2.5
     """
-    rows = np.sort(_rows(a, axis, nan_policy), axis=-1)
+    rows = np.sort(rows_of(a, axis, nan_policy), axis=-1)
     cut = int(proportiontocut * rows.shape[-1])
     if 2 * cut > rows.shape[-1]:
         raise ValueError("Proportion too big.")
-    return _kept(np.mean(rows[..., cut:rows.shape[-1] - cut], axis=-1), a, axis, keepdims)
+    return kept(np.mean(rows[..., cut:rows.shape[-1] - cut], axis=-1), a, axis, keepdims)
 
 
 @mirrors("stats")
@@ -316,14 +289,14 @@ def entropy(pk: Any, qk: Any = None, base: float | None = None, axis: Any = 0, *
         raise ValueError("`base` must be a positive number or `None`.")
     given = [as_traced(each) for each in ((pk,) if qk is None else (pk, qk))]
     like: Any = np.broadcast_to(given[0], np.broadcast_shapes(*(each.shape for each in given)))
-    shares = [_rows(np.broadcast_to(each, like.shape), axis, nan_policy) for each in given]
+    shares = [rows_of(np.broadcast_to(each, like.shape), axis, nan_policy) for each in given]
     shares = [each / np.sum(each, axis=-1, keepdims=True) for each in shares]
     found = np.sum(sc.entr(shares[0]) if qk is None else sc.rel_entr(*shares), axis=-1)
-    return _kept(found if base is None else found / math.log(base), like, axis, keepdims)
+    return kept(found if base is None else found / math.log(base), like, axis, keepdims)
 
 
 def _resultant(samples: Any, period: Any, axis: Any, nan_policy: str) -> tuple[Any, Any]:
-    angles = _rows(samples, axis, nan_policy) * (2.0 * math.pi / period)
+    angles = rows_of(samples, axis, nan_policy) * (2.0 * math.pi / period)
     return np.mean(np.sin(angles), axis=-1), np.mean(np.cos(angles), axis=-1)
 
 
@@ -337,7 +310,7 @@ def circmean(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = No
     5.0
     """
     sine, cosine = _resultant(samples, high - low, axis, nan_policy)
-    return _kept((np.arctan2(sine, cosine) * ((high - low) / (2.0 * math.pi)) - low) % (high - low) + low, samples, axis, keepdims)
+    return kept((np.arctan2(sine, cosine) * ((high - low) / (2.0 * math.pi)) - low) % (high - low) + low, samples, axis, keepdims)
 
 
 @mirrors("stats")
@@ -349,7 +322,7 @@ def circvar(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = Non
     >>> round(float(circvar(np.array([0.0, np.pi]))), 6)
     1.0
     """
-    return _kept(1.0 - np.minimum(np.hypot(*_resultant(samples, high - low, axis, nan_policy)), 1.0), samples, axis, keepdims)
+    return kept(1.0 - np.minimum(np.hypot(*_resultant(samples, high - low, axis, nan_policy)), 1.0), samples, axis, keepdims)
 
 
 @mirrors("stats")
@@ -362,7 +335,7 @@ def circstd(samples: Any, high: Any = 2 * math.pi, low: Any = 0, axis: Any = Non
     0.832555
     """
     length = np.minimum(np.hypot(*_resultant(samples, high - low, axis, nan_policy)), 1.0)
-    return _kept(np.sqrt(-2.0 * np.log(length)) * (1.0 if normalize else (high - low) / (2.0 * math.pi)), samples, axis, keepdims)
+    return kept(np.sqrt(-2.0 * np.log(length)) * (1.0 if normalize else (high - low) / (2.0 * math.pi)), samples, axis, keepdims)
 
 
 # -- transforms to normal distributions
@@ -389,9 +362,9 @@ def boxcox_llf(lmb: Any, data: Any, *, axis: Any = 0, keepdims: bool = False, na
     >>> round(float(boxcox_llf(2.0, np.array([1.0, 3.0]))), 6)
     -0.287682
     """
-    rows = _rows(data, axis, nan_policy)
+    rows = rows_of(data, axis, nan_policy)
     spread = np.var(sc.boxcox(rows, as_traced(lmb).astype(rows.dtype)), axis=-1)
-    return _kept((lmb - 1.0) * np.sum(np.log(rows), axis=-1) - 0.5 * rows.shape[-1] * np.log(spread), data, axis, keepdims)
+    return kept((lmb - 1.0) * np.sum(np.log(rows), axis=-1) - 0.5 * rows.shape[-1] * np.log(spread), data, axis, keepdims)
 
 
 def _of_signs(x: Any, lmb: Any) -> Any:
@@ -421,10 +394,10 @@ def yeojohnson_llf(lmb: Any, data: Any, *, axis: Any = 0, nan_policy: str = "pro
     >>> round(float(yeojohnson_llf(1.0, np.array([1.0, 3.0]))), 6)
     0.0
     """
-    rows = _rows(data, axis, nan_policy)
+    rows = rows_of(data, axis, nan_policy)
     spread = np.var(_of_signs(rows, as_traced(lmb).astype(rows.dtype)), axis=-1)
     logs = np.sum(np.sign(rows) * np.log1p(np.abs(rows)), axis=-1)
-    return _kept((lmb - 1.0) * logs - 0.5 * rows.shape[-1] * np.log(spread), data, axis, keepdims)
+    return kept((lmb - 1.0) * logs - 0.5 * rows.shape[-1] * np.log(spread), data, axis, keepdims)
 
 
 # -- distances of samples
