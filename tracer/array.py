@@ -254,7 +254,13 @@ class TracedArray(ArrayContent):
         with emitting(self.scope.builder):
             return traced_array(stop_gradient(self.value), self.scope)
 
+    def mark_to_print(self, form: str) -> str | None:
+        """Mark for the text of this format, which each call prints; None where the text may serve for anything else."""
+        return None
+
     def __format__(self, form: str) -> str:
+        if (mark := self.mark_to_print(form)) is not None:
+            return mark
         if form and not self.shape:
             hint = "return it from the compiled function and format it there"
             return format(self.without_derivative()._number(f"formatting (with {form!r})", hint), form)

@@ -99,8 +99,8 @@ class LiftedNumber(TracedArray):
     def __bool__(self) -> bool:
         return super().__bool__() if self.kind is bool else bool(_compare("ne", self, 0))
 
-    def __format__(self, form: str) -> str:
-        return mark_of_text(self, form) or super().__format__(form)
+    def mark_to_print(self, form: str) -> str | None:
+        return mark_of_text(self, form)
 
     def __hash__(self) -> int:
         return self._refused()      # type: ignore[no-any-return]
