@@ -9,6 +9,7 @@ sequences write into `out`. Random functions draw from the default generator, se
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from inspect import unwrap
@@ -16,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.numpy.chunks import MANY_ELEMENTS
+from adjit.codegen.numpy.op_functions import filled
 from adjit.dtypes import preserve_format
 from adjit.eager.apply import apply
 from adjit.eager.device import CPU, device_of
@@ -88,6 +91,8 @@ def full(size: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = Fa
 
 
 def _filled(sizes: tuple[int, ...], dtype: np.dtype, number: Any) -> Tensor:
+    if number and math.prod(sizes) >= MANY_ELEMENTS:
+        return new_tensor(filled(number, sizes, dtype))
     array = np.empty(sizes, dtype) if number else np.zeros(sizes, dtype)
     if number:
         array.fill(number)

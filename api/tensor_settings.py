@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from importlib import import_module
 from typing import Any
 
@@ -211,7 +210,7 @@ def seed() -> int:
     >>> seed() == initial_seed()
     True
     """
-    number = secrets.randbits(63)
+    number = int.from_bytes(os.urandom(8), "little") >> 1
     manual_seed(number)
     return number
 

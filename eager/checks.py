@@ -54,8 +54,7 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
     if array is None or array.dtype.kind not in "iu" or not array.size:
         return
     if array.dtype == I64 and array.nbytes <= STEP_BYTES:
-        low, high = _bounds(array.shape).run(array)
-        if low.item() >= 0 and high.item() < size:
+        if _are_within(array, size):
             return
     elif np.maximum.reduce(array.view(f"u{array.itemsize}"), None) < size:      # negative numbers are large ones
         return
@@ -66,6 +65,11 @@ def check_range(function: str, what: str, indices: Any, size: int, sizes: str, i
         also = f" ({in_pytorch.format(array[wrong][0])})" if in_pytorch else ""
         raise IndexingError(f"{function}: the {what} {array[wrong][0]} is out of range: there are {size} {sizes}, numbered from 0{also}",
                             find_user_location(), hint=hint)
+
+
+def _are_within(array: np.ndarray, size: int) -> bool:
+    low, high = _bounds(array.shape).run(array)
+    return low.item() >= 0 and high.item() < size       # type: ignore[no-any-return]
 
 
 class _Bounds:
@@ -87,7 +91,10 @@ def check_indices(function: str, x: Any, dim: Any = None, index: Any = 0, *rest:
     dim = axis if dim is None else dim
     shape = x.array.shape or (1,)
     if isinstance(dim, int) and -len(shape) <= dim < len(shape):
-        check_range(function, "index", index, shape[dim], f"elements in dimension {dim}")
+        size, array = shape[dim], index.array if isinstance(index, Tensor) else None
+        if type(array) is np.ndarray and array.dtype == I64 and 0 < array.nbytes <= STEP_BYTES and _are_within(array, size):
+            return      # what follows takes as long as taking few elements
+        check_range(function, "index", index, size, f"elements in dimension {dim}")
 
 
 def check_divisor(function: str, x: Any, other: Any = 1, *rest: Any, **options: Any) -> None:

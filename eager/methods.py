@@ -333,9 +333,12 @@ def _sizes(name: str, function: Function, *keywords: str) -> Function:
     def method(self: Tensor, *sizes: Any, **kwargs: Any) -> Tensor:
         try:
             given = arguments.of_sizes(method, keywords, sizes, kwargs) if kwargs else sizes
-            if len(given) != 1 or type(given[0]) is not int:
+            if not (given and _INTEGERS.issuperset(map(type, given))):
                 given = _integers(*given)
-            return apply(function, (self, given))
+            known = machine_code.call
+            if known is not None and (made := known(function, self, given)) is not None:
+                return made         # type: ignore[no-any-return]
+            return apply_in_python(function, (self, given))
         except BaseException as error:
             hide_frames(error)
             raise

@@ -35,6 +35,8 @@ def connect() -> None:
         KernelCompiler.compile_program = staticmethod(lambda graph: eager_program.compile_program(graph))
         KernelCompiler.entry = staticmethod(lambda chunks: chunk_kernel.entry_of(chunks))
         KernelCompiler.sum_rows = staticmethod(lambda x, sums: row_functions.sum_rows(x, sums))
+        KernelCompiler.fill = staticmethod(lambda *arguments: row_functions.fill(*arguments))
+        KernelCompiler.extrema_rows = staticmethod(lambda *arguments: row_functions.extrema_rows(*arguments))
         KernelCompiler.scan_rows = staticmethod(lambda *arguments: row_functions.scan_rows(*arguments))
         KernelCompiler.at_indices = staticmethod(lambda *arguments: row_functions.at_indices(*arguments))
         KernelCompiler.step_function = staticmethod(lambda function, single: step_functions.step_function(function, single))

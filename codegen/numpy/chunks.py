@@ -64,6 +64,8 @@ class KernelCompiler:
     compile: Callable[[ChunkGraph], Run] | None = None
     compile_program: Callable[[Graph], Program] | None = None
     sum_rows: Callable[[np.ndarray, np.ndarray], None] | None = None
+    fill: Callable[[np.ndarray, np.ndarray], bool] | None = None
+    extrema_rows: Callable[[str, np.ndarray, np.ndarray], bool] | None = None
     scan_rows: Callable[[str, np.ndarray, np.ndarray, int, bool], bool] | None = None
     at_indices: Callable[[np.ndarray, np.ndarray, np.ndarray, bool], bool] | None = None
     add_rows: Callable[[np.ndarray, np.ndarray, np.ndarray, int], bool] | None = None
@@ -142,6 +144,21 @@ class RowSums:
         return sums[()]
 
 
+class RowExtrema:
+    """Largest or smallest elements of a float32 array over its last axes, as a new array: by machine code where the array is contiguous and
+    has no NaN."""
+
+    def __init__(self, shape: Shape, axes: tuple[int, ...], function: np.ufunc):
+        self._shape, self._axes, self._function, self._better = shape, axes, function, "ogt" if function is np.maximum else "olt"
+
+    def __call__(self, x: np.ndarray) -> Any:
+        if KernelCompiler.extrema_rows is not None and x.flags.c_contiguous:
+            results = np.empty(self._shape, np.float32)
+            if KernelCompiler.extrema_rows(self._better, x, results):
+                return results[()]
+        return self._function.reduce(x, self._axes)
+
+
 class RowScan:
     """Products of a float array over its last axes, or running sums or products over the last one, with NumPy's bits: by machine code where
     the array is contiguous."""
@@ -162,16 +179,21 @@ class RowScan:
         return self._otherwise(x)
 
 
-def row_function(op: Op) -> RowSums | RowScan | None:
+def row_function(op: Op) -> RowSums | RowExtrema | RowScan | None:
     """The function of an op over the last axes that machine code computes faster than NumPy; None for other ops."""
-    if op.name not in ("reduce_sum", "reduce_prod", "cumsum", "cumprod") or KernelCompiler.sum_rows is None:
+    if op.name not in ("reduce_sum", *_EXTREMA, "reduce_prod", "cumsum", "cumprod") or KernelCompiler.sum_rows is None:
         return None
     type, axes = op.operands[0].type, op.attrs.get("axes") or (op.attrs.get("axis", -1),)
     if sorted(axes) != list(range(type.rank - len(axes), type.rank)) or type.size < MIN_ELEMENTS:
         return None
     if op.name == "reduce_sum":
         return RowSums(op.result.type.shape, axes) if type.dtype == F32 else None
+    if op.name in _EXTREMA:
+        return RowExtrema(op.result.type.shape, axes, _EXTREMA[op.name]) if type.dtype == F32 else None
     return RowScan(op) if type.dtype in (F32, F64) else None
+
+
+_EXTREMA = {"reduce_max": np.maximum, "reduce_min": np.minimum}
 
 
 def chunked(graph: Graph) -> ChunkedFunction | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adjit.codegen.numpy.op_functions import broadcasting
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Value
 from adjit.ir.types import Shape, TensorType
@@ -134,7 +135,8 @@ class FunctionText:
 
     def view(self, value: Value) -> str:
         """The text of a read-only view that broadcasts the binding to the full shape."""
-        return f"broadcast_to({self.bindings[value].text}, {self.constant(value.type.shape)})"
+        binding, type = self.bindings[value], value.type
+        return f"{self.constant(broadcasting(binding.shape, type.dtype, type.shape))}({binding.text})"
 
     def copied(self, value: Value) -> str:
         """The text of a new array that repeats a value."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import cmath
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from adjit.codegen.numpy.chunks import KernelCompiler
+from adjit.codegen.numpy.chunks import MANY_ELEMENTS, KernelCompiler
 from adjit.ir.graph import Op, Value
 from adjit.ir.ops.indexing import check_indices, counted_from_start
 from adjit.ir.ops.selection import convert_array
@@ -25,24 +26,27 @@ OPERATORS: dict[str, str] = {
 def filled(value: Any, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """A new array filled with `value`. `np.full` and `np.broadcast_to` take several times as long."""
     array = np.empty(shape, dtype)
-    array[...] = value
+    fill = KernelCompiler.fill if array.size >= MANY_ELEMENTS and not np.ndim(value) else None
+    if fill is None or not fill(array, np.asarray(value, dtype)):
+        array[...] = value
     return array
 
 
-def broadcast_to(x: Any, shape: Shape) -> np.ndarray:
-    """`np.broadcast_to`, which takes ten times as long to make a view of a contiguous array."""
-    if type(x) is not np.ndarray or not x.flags.c_contiguous or not x.size:
-        return np.broadcast_to(x, shape)
-    view: np.ndarray = np.ndarray(shape, x.dtype, x, 0, _strides(x.shape, x.strides, shape))
-    view.setflags(write=False)
-    return view
-
-
 @lru_cache(maxsize=1024)
-def _strides(sizes: Shape, strides: Shape, shape: Shape) -> Shape:
-    """Strides of a view that broadcasts an array to a shape."""
-    sizes, strides = ((1,) * (len(shape) - len(sizes)) + sizes, (0,) * (len(shape) - len(sizes)) + strides)
-    return tuple(0 if size == 1 else stride for size, stride in zip(sizes, strides, strict=True))
+def broadcasting(sizes: Shape, dtype: np.dtype, shape: Shape) -> Callable[[Any], np.ndarray]:
+    """`np.broadcast_to` of arrays of some sizes, which takes ten times as long to make a view of a contiguous array."""
+    sizes = (1,) * (len(shape) - len(sizes)) + sizes
+    strides = tuple(0 if size == 1 else dtype.itemsize * math.prod(sizes[axis + 1:]) for axis, size in enumerate(sizes))
+    is_empty = 0 in sizes
+
+    def broadcast(x: Any) -> np.ndarray:
+        if is_empty or type(x) is not np.ndarray or x.dtype != dtype or not x.flags.c_contiguous:
+            return np.broadcast_to(x, shape)
+        view: np.ndarray = np.ndarray(shape, dtype, x, 0, strides)
+        view.setflags(write=False)
+        return view
+
+    return broadcast
 
 
 def norm(x: np.ndarray) -> np.floating:
@@ -187,7 +191,7 @@ FUNCTIONS: dict[str, Any] = {
     **{name: _of_arrays(getattr(np, name)) for name in ("where", "putmask", "dot", "vdot", "concatenate")},
     "add": np.add, "maximum": np.maximum, "reciprocal": np.reciprocal, "exp": np.exp, "negative": np.negative,
     "matmul": np.matmul, "is_finite": math.isfinite, "is_finite_complex": cmath.isfinite,
-    "asarray": np.asarray, "in_rows": np.ascontiguousarray, "broadcast_to": broadcast_to,
+    "asarray": np.asarray, "in_rows": np.ascontiguousarray,
     "convert": convert_array,
     "take": take, "take_along": take_along, "taken_along": taken_along, "take_signed": take_signed,
     "take_along_signed": take_along_signed,

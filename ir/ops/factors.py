@@ -131,8 +131,7 @@ def _infer_triangular(a: TensorType, b: TensorType, **attrs: bool) -> TensorType
 
 def _evaluate_triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, transpose: bool, unit: bool) -> np.ndarray:
     def solve(a: np.ndarray, b: np.ndarray) -> Any:
-        diagonal = np.diagonal(a)
-        if not unit and not diagonal.all():        # SciPy raises an error, BLAS divides by zero
+        if not unit and not np.logical_and.reduce(a.diagonal()):        # SciPy raises an error, BLAS divides by zero
             a = np.where(np.eye(len(a), dtype=bool) & (a == 0), np.nan, a)
         columns = a if a.flags.f_contiguous else a.T        # the transposed matrix, by columns as LAPACK has it
         is_turned = columns is not a
@@ -200,12 +199,13 @@ def _evaluate_lu(a: np.ndarray) -> tuple[np.ndarray, ...]:
     count = min(rows, columns)
     factors, pivots, order = (np.empty((*stack, columns, rows), a.dtype), np.empty((*stack, count), I64), np.empty((*stack, rows), I64))
     getrf = lapack("getrf", a.dtype)
-    for index in np.ndindex(*stack):
-        found, pivots[index], _ = getrf(a[index])
-        factors[index] = found.T
+    for index in np.ndindex(*stack) if stack else ((),):
+        found, swaps, _ = getrf(a[index])
+        factors[index], pivots[index] = found.T, swaps
         places = list(range(rows))
-        for row, pivot in enumerate(pivots[index].tolist()):
-            places[row], places[pivot] = places[pivot], places[row]
+        for row, pivot in enumerate(swaps.tolist()):
+            if row != pivot:
+                places[row], places[pivot] = places[pivot], places[row]
         order[index] = places
     return factors, pivots, order
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,12 @@ def each_matrix(function: Callable[..., Any], *arrays: np.ndarray, shapes: tuple
     """Results of a function of matrices for each matrix of a stack; NaN where it fails. `shapes` are those of one matrix's results,
     `dtypes` their dtypes, if they are not the operand's."""
     stack = arrays[0].shape[:-2]
+    if not stack:       # what follows takes longer than small factors
+        with suppress(np.linalg.LinAlgError):
+            found = function(*arrays)
+            kinds = dtypes or (arrays[0].dtype,) * len(shapes)
+            return tuple([np.ascontiguousarray(value, kind).reshape(shape) for value, kind, shape in zip(
+                found if isinstance(found, tuple) else (found,), kinds, shapes, strict=True)])
     results = [np.full((*stack, *shape), complex(np.nan, np.nan) if dtype.kind == "c" else np.nan, dtype)
                for shape, dtype in zip(shapes, dtypes or (arrays[0].dtype,) * len(shapes), strict=True)]
     for index in np.ndindex(stack):

@@ -75,6 +75,7 @@ class NativeExecutable:
         self._long, self._is_new = artifact.work >= MIN_POOL_WAIT_NS, True
         self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
+        self._is_new_memory = not any(result.per_row or result.param >= 0 for result in artifact.results)
         self._of_rows = {index: result for index, result in enumerate(artifact.results) if result.per_row}
         self._scalars = [index for index, shape, _, param in self._own if param < 0 and not shape]
         self._frames: list[_Frame] = []
@@ -118,7 +119,7 @@ class NativeExecutable:
         """
         frame = self._take()
         results = self._enter(frame, arrays, leaves)
-        pool = self.pool_of_call()
+        pool = self.pool_of_call() if self._team > 1 else None
         status = self._entry(frame.params, frame.results, frame.arena, pool.address if pool else None)
         return self._finish(frame, results, status)
 
@@ -195,8 +196,11 @@ class NativeExecutable:
     def _enter(self, frame: _Frame, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """Write the addresses of a call into its frame. Returns the results, which are not yet computed."""
         params, addresses = frame.params, frame.results
-        for index, array in enumerate(arrays):
-            params[index] = data_address(array)
+        params[:len(arrays)] = [data_address(array) for array in arrays]
+        if self._is_new_memory:
+            results = [np.empty(shape, dtype) for _, shape, dtype, _ in self._own]
+            addresses[:len(results)] = [data_address(array) for array in results]
+            return results
         results = []
         for index, shape, dtype, param in self._own:
             if param < 0:

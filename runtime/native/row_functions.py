@@ -9,9 +9,21 @@ from functools import cache, partial
 
 import numpy as np
 
-from adjit.codegen.native.row_functions import TOGETHER, additions_text, compile_rows, indexed_text, scan_text, sums_text
+from adjit.codegen.native.row_functions import (
+    MANY,
+    TOGETHER,
+    additions_text,
+    compile_rows,
+    extrema_text,
+    fill_text,
+    indexed_text,
+    products_text,
+    scan_text,
+    sums_text,
+)
 from adjit.runtime.arena import data_address
 from adjit.runtime.native.background_code import BackgroundCode
+from adjit.runtime.native.code import native_target
 
 _FLOATS = {"f": "float", "d": "double"}
 
@@ -28,11 +40,28 @@ def sum_rows(x: np.ndarray, sums: np.ndarray) -> None:
     _function(sums_text, 2, 2)(data_address(x), data_address(sums), sums.size, x.size // sums.size)
 
 
+def extrema_rows(better: str, x: np.ndarray, results: np.ndarray) -> bool:
+    """Write the largest ("ogt") or smallest ("olt") elements of the rows of `x`, float32 as for `sum_rows`; False if one is NaN."""
+    return not _function(extrema_text, 2, 2, better)(data_address(x), data_address(results), results.size, x.size // results.size)
+
+
+def fill(x: np.ndarray, value: np.ndarray) -> bool:
+    """Fill a contiguous array with an array of one element; False if elements have neither 4 nor 8 bytes, or lie at odd places."""
+    if x.itemsize not in (4, 8) or data_address(x) % 8:
+        return False
+    word = int.from_bytes(value.tobytes() * (8 // x.itemsize), "little", signed=True)
+    _function(fill_text, 1, 2, native_target().name)(data_address(x), word, x.nbytes)
+    return True
+
+
 def scan_rows(combine: str, x: np.ndarray, results: np.ndarray, length: int, reverse: bool) -> bool:
     """Write running results of rows of `length` floats, or the last ones of all rows, by "fadd" or "fmul"; False for too few rows."""
     rows = x.size // length
     if rows < TOGETHER:
         return False
+    if results.size != x.size and combine == "fmul" and rows >= MANY:
+        _function(products_text, 2, 2, _FLOATS[x.dtype.char], native_target().name)(data_address(x), data_address(results), rows, length)
+        return True
     function = _function(scan_text, 2, 4, combine, _FLOATS[x.dtype.char], results.size == x.size)
     function(data_address(x), data_address(results), rows, length, length - 1 if reverse else 0, -1 if reverse else 1)
     return True

@@ -291,8 +291,35 @@ def test_sums_are_added_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None
     assert shapes == [(), (300,)]
 
 
+def test_extrema_of_rows_and_filled_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By machine code from some size on: with NumPy's bits, NaN wherever it lies, and any number of elements behind the last vector."""
+    called = []
+    for name in ("extrema_rows", "fill"):
+        function = getattr(chunks.KernelCompiler, name)
+        monkeypatch.setattr(chunks.KernelCompiler, name, staticmethod(
+            lambda *arguments, name=name, function=function: [found := function(*arguments), called.append((name, found))][0]))
+    known_calls.clear()
+    for shape in ((3, 11_000), (1000, 33), (1500, 31), (20_000, 2), (20, 30, 70)):
+        x = RNG.normal(size=shape).astype(np.float32)
+        x.flat[0], x.flat[-1] = np.inf, -np.inf
+        tensor = aj.tensor(x)
+        for place in (None, 0, x.size // 2, x.size - 1):
+            if place is not None:
+                tensor.view(-1)[place], x.flat[place] = np.nan, np.nan
+            for found, wanted in ((tensor.amax(-1), x.max(-1)), (tensor.amin(-1), x.min(-1))):
+                np.testing.assert_array_equal(found.numpy(), wanted)
+            assert called == [("extrema_rows", place is None)] * 2
+            called.clear()
+    aj.tensor(x.astype(np.float64)).amax(-1), aj.tensor(x).amax(0)
+    for count, dtype in ((70_001, aj.float32), (70_002, aj.int64), (70_003, aj.complex64), (70_001, aj.int32)):
+        filled = aj.ones(count, dtype=dtype)
+        assert filled.numpy().tolist() == [1] * count
+    assert aj.ones(70_001, dtype=aj.uint8).sum().item() == aj.ones(65_535).sum().item() + 4466 == 70_001
+    assert called == [("fill", True)] * 4 + [("fill", False)]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(8, 5000), (11, 3001), (7, 6000), (40_000, 1), (20, 30, 70)])
+@pytest.mark.parametrize("shape", [(8, 5000), (11, 3001), (7, 6000), (40_000, 1), (33, 2001), (20, 30, 70)])
 def test_scans_and_products_have_the_bits_of_numpy(shape: tuple[int, ...], dtype: type) -> None:
     x = RNG.normal(size=shape).astype(dtype)
     x[0].flat[:1], x[-1].flat[-1:] = -0.0, np.nan
