@@ -28,6 +28,9 @@ SIZES_OF_NARROW_LAYERS = (256, *SIZES_OF_LARGE_LAYERS)
 NARROW_SIZES = (512, *PANEL_SIZES)
 """Rows of panels of functions of few numbers a row: a panel costs 10 ns besides, and 64 rows of a density take 30."""
 
+SIZES_OF_LOOPS = (64, 32, 8, 1)
+"""Rows of panels of functions with loops, of which an iteration costs the same for a few rows as for one: few panels count."""
+
 ROWS_PER_PASS = 4
 """Rows that take as long to compute as it takes to read large layers: 3 of 784 x 256 (float32), 7 of 1,024 x 1,024."""
 

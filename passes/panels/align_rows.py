@@ -115,11 +115,13 @@ def _check_inside(graphs: RowGraphs, ops: Sequence[Op], producer: Mapping[Value,
     assert isinstance(rows, dict)
     if is_kept(op):
         raise RowsMixed(f"{op.name} is seen from outside, once", op.loc)
+    if op in graphs.numbers:
+        raise RowsMixed("a number within a loop or a branch depends on the number of rows", op.loc)
     sums = [value for value in op.operands if rows.get(value) == SUM]
     if any(value in rows for value in op.results):
         if sums:
             raise RowsMixed(f"{op.name} computes rows from a sum over all rows, within a loop or a branch", op.loc)
-        if op in graphs.numbers or op.regions or op.name == "table" or row_operands(graphs, ops) is None:
+        if op.regions or op.name == "table" or row_operands(graphs, ops) is None:
             raise RowsMixed(f"{op.name} computes rows from other rows", op.loc)
         return
     if any(value in rows and value not in sums for value in op.operands):

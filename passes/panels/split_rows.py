@@ -7,7 +7,8 @@ batch) take a further loop. It computes again what it needs of the loops before,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,12 @@ from adjit.ir.errors import Location
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of, updated_results
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
-from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_LAYERS, SIZES_OF_NARROW_LAYERS
+from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_LAYERS, SIZES_OF_LOOPS, SIZES_OF_NARROW_LAYERS
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
 from adjit.passes.panels.align_rows import loops_apart
 from adjit.passes.panels.linear_sums import with_linear_sums
-from adjit.passes.panels.row_axes import RowGraphs, Rows, RowsMixed, is_sum_over_rows, row_operands
+from adjit.passes.panels.row_axes import SUM, RowGraphs, RowLoop, Rows, RowsMixed, is_sum_over_rows, row_operands
 
 MAX_PART_BYTES = 1 << 22
 """Most bytes of the sums of all parts of the rows."""
@@ -100,7 +101,7 @@ class _Split:
         self.rows = graphs.rows
         self.index = {op: number for number, op in enumerate(graphs.graphs[0].ops)}
         self.needed = set(needed_ops(self.graph.ops, self.graph.results))
-        self.sizes: tuple[int, ...] = PANEL_SIZES
+        self.sizes: tuple[int, ...] = SIZES_OF_LOOPS if graphs.loops else PANEL_SIZES
         self.padded = False
         self.level: dict[Value, int] = dict.fromkeys(self.graph.params, 0)
         """Loops that have to run before a value is known, or, of rows, before the loop that computes them."""
@@ -117,7 +118,8 @@ class _Split:
             nbytes = sum(self.graphs.type_for(value, SIZES_OF_NARROW_LAYERS[0]).nbytes for value in self.rows)
             if len(self.needed) <= MAX_OPS_OF_MANY_SIZES:
                 self.sizes = SIZES_OF_NARROW_LAYERS if nbytes <= MAX_NARROW_LAYER_BYTES else SIZES_OF_LARGE_LAYERS
-            self.padded = not any(loop.sums for loop in self.graphs.loops.values())      # a loop adds up all rows of a panel
+            self.padded = True
+        self.padded |= bool(self.graphs.loops)
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
         if not loops:
             raise RowsMixed("nothing is computed from the rows")
@@ -130,14 +132,20 @@ class _Split:
     def _is_narrow(self) -> bool:
         """True if all that is done with rows is elementwise, and reductions, on few numbers."""
         working = [op for op in self.graph.ops if op in self.needed and any(value in self.rows for value in (*op.operands, *op.results))]
-        values = {value for op in working for value in (*op.operands, *op.results) if value in self.rows}
-        return all(op.definition.kind in _OF_KERNELS for op in working) and all(
-            self.graphs.type_for(value, 1).nbytes <= NARROW_BYTES for value in values)
+        values = {value for op in working if op not in self.graphs.loops for value in op.results if value in self.rows}
+        return all(op in self.graphs.loops or op.definition.kind in _OF_KERNELS for op in working) and all(
+            self.graphs.type_for(value, 1).nbytes <= NARROW_BYTES for value in values) and all(map(_is_narrow, self._regions()))
+
+    def _regions(self) -> Iterator[RowGraphs]:
+        """Regions of loops and branches that compute with rows, and those within."""
+        left = [region for op, loop in self.graphs.loops.items() if op in self.needed for region in loop.regions]
+        while left:
+            yield left[-1]
+            left += [region for loop in left.pop().loops.values() for region in loop.regions]
 
     def _has_large_products(self) -> bool:
         """True if rows are multiplied with much that they share."""
-        shared = {value for op in self.graph.ops if op in self.needed and op.definition.kind is Kind.CONTRACTION
-                  and op.results[0] in self.rows for value in op.operands if value not in self.rows}
+        shared = _multiplied(self.graphs, self.needed).union(*(_multiplied(region, region.graphs[0].ops) for region in self._regions()))
         return sum(value.type.nbytes for value in shared) > MIN_LARGE_BYTES
 
     def _assigned(self, loops: int) -> list[list[Op]]:
@@ -211,6 +219,18 @@ class _Split:
             level += 1
         for value in op.results:
             self.level[value] = level
+
+
+def _is_narrow(region: RowGraphs) -> bool:
+    ops = region.graphs[0].ops
+    return all(op in region.loops or op.definition.kind in _OF_KERNELS for op in ops) and all(
+        region.type_for(value, 1).nbytes <= NARROW_BYTES for op in ops for value in op.results if value in region.rows)
+
+
+def _multiplied(graphs: RowGraphs, ops: Iterable[Op]) -> set[Value]:
+    """What rows are multiplied with, and share."""
+    return {value for op in ops if op.definition.kind is Kind.CONTRACTION and graphs.rows.get(op.results[0], SUM) != SUM
+            for value in op.operands if value not in graphs.rows}
 
 
 class _Emission:
@@ -385,7 +405,8 @@ class _Emission:
                     added = [known[value] for value in op.operands[_accumulates(op):]]
                     if left is not None:
                         indices = int(_accumulates(op))     # those of the last row, which are in range
-                        added[indices:] = [_only_there(value, self.rows[each], left, self._identity(op)) if each in self.rows else value
+                        added[indices:] = [value if self.rows.get(each, SUM) == SUM else
+                                           _only_there(value, self.rows[each], left, self._identity(op))
                                            for value, each in zip(added, op.operands[_accumulates(op):], strict=True)][indices:]
                     first = ops.full_like(before, 0) if begins and _accumulates(op) else before
                     own = graphs.op_for(op, size, [first, *added] if _accumulates(op) else added)
@@ -408,9 +429,41 @@ class _Emission:
         rows = self.rows.get(op.results[0])
         if op.name == "iota" and rows is not None and op.attrs["axis"] == rows.axis:
             return [_numbers(type, rows.axis, rows.length, start, left)]
-        own = graphs.op_for(op, size, operands)
+        own = _own_loop(graphs, op, size, operands, left) if op in graphs.loops else graphs.op_for(op, size, operands)
         builder.append(own)
         return own.results
+
+
+def _own_loop(graphs: RowGraphs, op: Op, size: int, operands: Sequence[Value], left: Value | None) -> Op:
+    """A loop or branch for a panel of `size` rows, of which `left` are there, if some may not be: its regions take that number, too."""
+    own = graphs.op_for(op, size, operands)
+    if left is None or not _adds_up(graphs.loops[op]):
+        return own
+    return replace(own, operands=(*own.operands, left), regions=tuple(_padded_region(region, size) for region in graphs.loops[op].regions))
+
+
+def _adds_up(loop: RowLoop) -> bool:
+    return any(SUM in region.rows.values() for region in loop.regions)
+
+
+def _padded_region(graphs: RowGraphs, size: int) -> Graph:
+    """A region for a panel of `size` rows, which takes as its last parameter how many of them are there, and adds up no others."""
+    first = graphs.graphs[0]
+    builder = GraphBuilder(first.name)
+    known = {value: builder.param(graphs.type_for(value, size), value.name, role)
+             for value, role in zip(first.params, first.param_roles, strict=True)}
+    left = builder.param(COUNT, "left")
+    with emitting(builder):
+        for op in first.ops:
+            with builder.at(op.loc, op.role):
+                operands = [known[value] for value in op.operands]
+                if graphs.rows.get(op.results[0]) == SUM and op not in graphs.loops:
+                    operands = [value if graphs.rows.get(each, SUM) == SUM else _only_there(value, graphs.rows[each], left, 0)
+                                for value, each in zip(operands, op.operands, strict=True)]
+                own = _own_loop(graphs, op, size, operands, left) if op in graphs.loops else graphs.op_for(op, size, operands)
+                builder.append(own)
+                known.update(zip(op.results, own.results, strict=True))
+        return builder.build([known[value] for value in first.results])
 
 
 def _numbers(type: TensorType, axis: int, length: int, start: Value, left: Value | None) -> Value:
@@ -428,8 +481,11 @@ def _numbers(type: TensorType, axis: int, length: int, start: Value, left: Value
 
 def _only_there(value: Value, rows: Rows, left: Value, number: Any) -> Value:
     """The rows of a panel that are there, and a number in place of the others."""
-    of_rows = TensorType(COUNT.dtype, (value.type.shape[rows.axis],))
-    is_there = ops.less(ops.iota(dtype=COUNT.dtype, shape=of_rows.shape, axis=0), _first(left, rows.length, of_rows))
+    of_rows, blocks = TensorType(COUNT.dtype, (value.type.shape[rows.axis],)), max(1, rows.blocks)
+    number_of_row = ops.iota(dtype=COUNT.dtype, shape=of_rows.shape, axis=0)
+    if blocks > 1:
+        number_of_row = ops.remainder(number_of_row, ops.full_like(number_of_row, of_rows.shape[0] // blocks))
+    is_there = ops.less(number_of_row, _first(left, rows.length // blocks, of_rows))
     if value.type.rank > 1:
         is_there = ops.broadcast(is_there, shape=value.type.shape, axes=(rows.axis,))
     return ops.select(is_there, value, ops.full_like(value, number))

@@ -20,13 +20,13 @@ from adjit.eager.modes import modes
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
-from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key
+from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, walk
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.panels import MOST_ROWS
 from adjit.ir.row_number import Expression
 from adjit.ir.thread_context import thread
 from adjit.ir.verifier import Stage
-from adjit.passes.options import Options
+from adjit.passes.options import Options, RollingRule
 from adjit.passes.panels.align_rows import align, lift_numbers
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed
 from adjit.passes.panels.split_rows import RowProgram, split_rows
@@ -53,12 +53,16 @@ COMPARED_SIZES = ((67, 83, 101), (71, 89, 103), (73, 97, 107))
 FEW_ROWS = (2, 1)
 """Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
 
+ANY_BYTES = 1 << 62
+"""Most bytes of an array whose loop is rolled: a panel has few, however many there are in all."""
+
 EXPANDED = tuple(step for step in DERIVATIVES if step.name not in ("merge_repeats", "batch_loops"))
 """Passes that expand derivatives. Numbers that are the same for one number of rows alone are not made one, and no work of a loop is done
 ahead because few rows are little."""
 
-SIMPLIFIED = tuple(step for step in PIPELINE if step.name in ("simplify", "eliminate_common_subexpressions", "eliminate_dead_code"))
-"""Passes after which graphs that differ in ops of no effect are the same."""
+SIMPLIFIED = tuple(step for name in ("simplify", "eliminate_common_subexpressions", "eliminate_dead_code", "simplify_loops")
+                   for step in PIPELINE if step.name == name)
+"""Passes after which graphs that differ in ops of no effect are the same, within loops as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def compile_row_program(fun: Callable[..., Any], signature: CallSignature, compi
     begin = time.perf_counter()
     threads = compile_options.threads or settings.THREADS.get()
     verify = settings.VERIFY.get()
-    first, program, least = _split(fun, signature, compile_options)
+    first, program, least = _rolled_or_not(fun, signature, compile_options)
     try:
         return _compile(first, program, least, signature, compile_options, reason, threads, verify, begin)
     except BaseException:
@@ -132,34 +136,93 @@ def _compile(first: SizedTrace, program: RowProgram, least: int, signature: Call
         about_rows=_about(compile_options, program, least))
 
 
-def _split(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions) -> tuple[SizedTrace, RowProgram, int]:
+class _Tracer:
+    """The traces of a function. `has_rolled` says whether a Python loop became one of the program in any of them."""
+
+    def __init__(self, fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, rolling: RollingRule | None
+                 ) -> None:
+        self.fun, self.signature, self.compile_options = fun, signature, compile_options
+        self.options = replace(compile_options.pass_options, rolling=rolling)
+        self.has_rolled = False
+
+    def trace(self, size: int, keep: bool = False) -> SizedTrace:
+        """The trace for `size` rows of zeros; what it changes in tensors is taken back, unless it is to be kept. Raises `RowsMixed` where
+        the function decides on values, keeps values, or fails."""
+        compile_options = self.compile_options
+        try:
+            args, kwargs, sized = call_with_rows(self.signature, size, compile_options.static, modes.key)
+            trace, captured, _ = trace_call(self.fun, args, kwargs, compile_options.static, sized, (), None)
+        except RowsMixed:
+            raise
+        except Exception as error:
+            raise RowsMixed(f"its trace for {size} rows of zeros fails ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
+                            error.location if isinstance(error, AdjitError) else None) from error
+        try:
+            _check(trace, captured)
+            updates = list(trace.writes)
+            if captured is not None:
+                number = {value: index for index, value in enumerate(trace.graph.params)}
+                updates += [(number[value], result) for _, value, result in captured.effects.writes]
+            graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), updates)
+            result = run_pipeline(graph, self.options, settings.VERIFY.get(), passes=EXPANDED)
+            self.has_rolled |= _loops_of(result.final) > _loops_of(graph)
+        except BaseException:
+            if captured is not None:
+                captured.undo()
+            raise
+        if captured is not None and not keep:
+            captured.undo()
+        probe = thread.context.row_probe
+        return SizedTrace(trace, lift_numbers(result.final), captured, order, () if probe is None else tuple(probe.numbers))
+
+
+def _loops_of(graph: Graph) -> int:
+    return sum(op.name == "scan" for op in walk(graph))
+
+
+def _rolled_or_not(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions
+                   ) -> tuple[SizedTrace, RowProgram, int]:
+    """What `_split` gives, with loops of Python as loops of the program if there is such a program, else written out."""
+    rolling = compile_options.pass_options.rolling
+    if rolling is not None:
+        tracer = _Tracer(fun, signature, compile_options, replace(rolling, max_fused_bytes=ANY_BYTES))
+        try:
+            return _split(tracer)
+        except RowsMixed:
+            if not tracer.has_rolled:
+                raise
+    return _split(_Tracer(fun, signature, compile_options, None))
+
+
+def _split(tracer: _Tracer) -> tuple[SizedTrace, RowProgram, int]:
     """A trace, the graph for any number of rows, and the least number of rows that it serves. Few rows come first: what loops over rows in
     Python shows itself there."""
     traces: list[SizedTrace] = []
+    options = tracer.options
     for size in TRACED_SIZES:
         with probing(size) as probe:
             try:
-                traces.append(_trace(fun, signature, compile_options, size))
-                aligned = _align(traces, TRACED_SIZES, compile_options.pass_options)
+                traces.append(tracer.trace(size))
+                aligned = _align(traces, TRACED_SIZES, options)
             except RowsMixed:
                 _check_reads(probe)     # rather the cause than the difference
                 raise
         _check_reads(probe)
-    keeps = compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
-    program = _split_once(aligned, keeps, compile_options.pass_options)
+    keeps = tracer.compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
+    program = _split_once(aligned, keeps, options)
     least = min(TRACED_SIZES)
     for size in FEW_ROWS:
-        if not _serves(aligned, traces[0], size, partial(_trace, fun, signature, compile_options, size), compile_options.pass_options):
+        if not _serves(aligned, traces[0], size, partial(tracer.trace, size), options):
             break
         least = size
     if traces[0].captured is None:
         return traces[0], program, least
     with probing(TRACED_SIZES[0]):
         # as the tensors are now: what was done to them before is taken back
-        kept = _trace(fun, signature, compile_options, TRACED_SIZES[0], keep=True)
+        kept = tracer.trace(TRACED_SIZES[0], keep=True)
     try:
-        aligned = _align([kept, *traces[1:]], TRACED_SIZES, compile_options.pass_options)
-        return kept, _split_once(aligned, keeps, compile_options.pass_options), least
+        aligned = _align([kept, *traces[1:]], TRACED_SIZES, options)
+        return kept, _split_once(aligned, keeps, options), least
     except BaseException:
         assert kept.captured is not None
         kept.captured.undo()
@@ -224,7 +287,7 @@ def _simplified(graph: Graph, options: Options) -> Graph:
             axes = tuple(op.attrs["axes"][index] for index in kept)
             op = replace(op, operands=(squeezed,), attrs={**op.attrs, "axes": axes})
         made.append(op)
-    return run_pipeline(graph.with_ops(made), options, False, passes=SIMPLIFIED, stage=Stage.ADJOINT).final
+    return lift_numbers(run_pipeline(graph.with_ops(made), options, False, passes=SIMPLIFIED, stage=Stage.ADJOINT).final)
 
 
 def _align(traces: Sequence[SizedTrace], sizes: Sequence[int], options: Options) -> RowGraphs:
@@ -283,36 +346,6 @@ def _described(captured: Captured | None) -> Any:
     gradients = [result for _, result in effects.gradients]
     return (effects.tree, leaves, contents, numbers, gradients, sorted(effects.tensors.items()), effects.new_leaves,
             [result for _, _, result in effects.writes])
-
-
-def _trace(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions, size: int, keep: bool = False) -> SizedTrace:
-    """The trace for `size` rows of zeros; what it changes in tensors is taken back, unless it is to be kept. Raises `RowsMixed` where the
-    function decides on values, keeps values, or fails."""
-    try:
-        args, kwargs, sized = call_with_rows(signature, size, compile_options.static, modes.key)
-        trace, captured, _ = trace_call(fun, args, kwargs, compile_options.static, sized, (), None)
-    except RowsMixed:
-        raise
-    except Exception as error:
-        raise RowsMixed(f"its trace for {size} rows of zeros fails ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
-                        error.location if isinstance(error, AdjitError) else None) from error
-    try:
-        _check(trace, captured)
-        updates = list(trace.writes)
-        if captured is not None:
-            number = {value: index for index, value in enumerate(trace.graph.params)}
-            updates += [(number[value], result) for _, value, result in captured.effects.writes]
-        graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), updates)
-        unrolled = replace(compile_options.pass_options, rolling=None)       # a loop of layers would be one graph that takes all rows
-        result = run_pipeline(graph, unrolled, settings.VERIFY.get(), passes=EXPANDED)
-    except BaseException:
-        if captured is not None:
-            captured.undo()
-        raise
-    if captured is not None and not keep:
-        captured.undo()
-    probe = thread.context.row_probe
-    return SizedTrace(trace, lift_numbers(result.final), captured, order, () if probe is None else tuple(probe.numbers))
 
 
 def _check(trace: Trace, captured: Captured | None) -> None:

@@ -249,14 +249,25 @@ def test_loops_of_the_program() -> None:
     assert all(np.array_equal(*pair) for pair in zip(leaves(on_one(W, X, Y)), leaves(found(W, X, Y)), strict=True))
 
 
-def test_a_loop_of_layers() -> None:
-    def f(x: Any, ws: Any) -> Any:
-        for number in range(12):
-            x = np.tanh(x @ ws[number]) + x
-        return x, np.mean(x)
+@pytest.mark.share(2)
+@pytest.mark.parametrize("rolled", [True, False])
+def test_loops_of_python(rolled: bool) -> None:
+    """Loops that few rows and many roll alike are rolled; where many rows are too much to be gathered, they are written out."""
+    inputs = RNG.normal(size=(99, 64, 2))
 
-    found = check(f, X, RNG.normal(size=(12, 6, 6)) / 4, rows=(0,), sizes=(1, 2, 7, 100))
-    assert made(found) == 1
+    def step(w: Any, x: Any, y: Any) -> Any:
+        def loss(w: Any) -> Any:
+            hidden, total = np.zeros((len(x), 4)), 0.0
+            for number in range(64):
+                given = x[:, number if rolled else number * number % 64]
+                hidden = np.tanh(given @ w["a"][:2] + hidden @ w["a"][2:])
+                total = total + np.mean((hidden[:, 0] - y) ** 2)
+            return total
+        return aj.value_and_grad(loss)(w)
+
+    found = check(step, W, inputs, Y[:99], rows=(1, 2), sizes=(2, 99), backend="interpret")
+    assert made(found) == 1, found.explain()
+    assert ("= scan" in found.ir("optimized")) == rolled
 
 
 def test_draws_of_random_numbers() -> None:
