@@ -228,9 +228,38 @@ def test_compiled_derivatives() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-def test_roots_that_are_not_real_are_nan() -> None:
-    for function in (linalg.sqrtm, linalg.logm):
-        assert np.isnan(aj.compile(function)(np.diag([1.0, -1.0]))).any()
+ROOTS: dict[str, Callable[[Any], Any]] = {"sqrtm": linalg.sqrtm, "logm": linalg.logm,
+                                          "power": lambda a: linalg.fractional_matrix_power(a, 0.3)}
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name", ROOTS)
+def test_matrices_with_negative_eigenvalues(name: str) -> None:
+    """Of complex dtype: values are SciPy's, derivatives those along matrices whose eigenvalues stay real. Of a real one, NaN, which others
+    of a stack do not have."""
+    function = ROOTS[name]
+    basis, values = SQUARE + 2 * np.eye(4), np.array([-1.0, -2.0, 3.0, 0.5])
+    a, along = (np.asarray((basis * v) @ np.linalg.inv(basis), complex) for v in (values, VECTOR))
+
+    def weights(a: Any) -> Any:
+        found = function(a)
+        return np.sum(SQUARE * found.real + POSITIVE * found.imag)
+
+    found, gradient = aj.compile(lambda a: (function(a), aj.grad(weights)(a)), backend="interpret")(a)
+    np.testing.assert_allclose(found, function(a), rtol=1e-12, atol=1e-12)
+    slope = (weights(a + 1e-6 * along) - weights(a - 1e-6 * along)) / 2e-6
+    np.testing.assert_allclose(np.sum(gradient.conj() * along).real, slope, rtol=1e-7)
+    stack = np.stack([np.diag([1.0, -1.0]), np.diag([1.0, np.nan]), np.diag([900.0, 2.0]), np.ones((2, 2))])
+    found = aj.compile(function, backend="interpret")(stack)
+    assert np.isnan(found[:2]).any(axis=(1, 2)).all()
+    np.testing.assert_allclose(found[2], function(stack[2]), rtol=1e-12, atol=1e-12)
+    if name != "logm":
+        np.testing.assert_allclose(found[3], 2.0 ** ({"sqrtm": 0.5, "power": 0.3}[name] - 1.0), rtol=1e-12)
+
+
+def test_exponentials_of_a_stack_are_squared_each_as_often_as_it_needs() -> None:
+    a = np.stack([np.diag([700.0, -3.0]), np.array([[1.0, 30.0], [0.0, 40.0]]), np.full((2, 2), np.nan)])
+    np.testing.assert_allclose(aj.compile(linalg.expm, backend="interpret")(a)[1], linalg.expm(a[1]), rtol=1e-13)
 
 
 def test_float32_and_tensors() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.ir import ops
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.thread_context import thread
 from adjit.ir.types import real_dtype
@@ -17,6 +18,7 @@ from adjit.runtime.custom_vjp import MAX_ORDER
 from adjit.runtime.transforms import stop_gradient
 from adjit.scipy.linalg.systems import identity
 from adjit.scipy.mirror import mirrors
+from adjit.tracer.array import wrap
 from adjit.tracer.user_location import find_user_location
 
 _scipy = mirrors("linalg")
@@ -50,7 +52,7 @@ def _one_norm(a: Any) -> Any:
 
 
 def _expm_of(a: Any) -> Any:
-    largest = stop_gradient(np.max(_one_norm(a)))
+    largest = stop_gradient(_one_norm(a))[..., None, None]
     squarings = np.where(np.isfinite(largest), np.ceil(np.log2(np.maximum(largest / _PADE_RADIUS, 1.0))), 0.0)
     x = a * np.exp2(-squarings).astype(a.dtype)
     one, x2 = identity(a), x @ x
@@ -60,7 +62,9 @@ def _expm_of(a: Any) -> Any:
     odd = x @ (x6 @ (c[13] * x6 + c[11] * x4 + c[9] * x2) + c[7] * x6 + c[5] * x4 + c[3] * x2 + c[1] * one)
     even = x6 @ (c[12] * x6 + c[10] * x4 + c[8] * x2) + c[6] * x6 + c[4] * x4 + c[2] * x2 + c[0] * one
     result = rules.factored(even - odd).solve(even + odd)
-    return fori_loop(0, squarings.astype(np.int64), lambda _, r: r @ r, result)
+    if a.ndim == 2:
+        return fori_loop(0, squarings[0, 0].astype(np.int64), lambda _, r: r @ r, result)
+    return fori_loop(0, np.max(squarings).astype(np.int64), lambda i, r: np.where(i < squarings, r @ r, r), result)
 
 
 _expm = _by_frechet_derivative(_expm_of)
@@ -69,7 +73,7 @@ _expm = _by_frechet_derivative(_expm_of)
 @_scipy
 def expm(A: Any) -> Any:
     """Equivalent of `scipy.linalg.expm`: the exponential of matrices (..., n, n), by scaling, the Padé approximant of order 13, and
-    squaring. Matrices of a stack are squared equally often.
+    squaring.
 
     >>> import numpy as np
     >>> expm(np.zeros((2, 2)))
@@ -91,23 +95,25 @@ def _sqrtm_of(a: Any) -> Any:
     steps_behind = 4 if thread.context.order >= MAX_ORDER else 0
     tolerance = size * float(np.finfo(a.dtype).eps)
 
+    def goes_on(error: Any, behind: Any) -> Any:
+        return (error > tolerance) | (behind > 0)
+
     def step(state: Any) -> Any:
-        m, x, error, behind, count = state
-        factored = rules.factored(m)
+        before, x, error, behind, count = state
+        factored = rules.factored(before)
         scale = np.exp(-factored.log_abs_det() / (2 * size))[..., None, None]
         scale = np.where(np.isfinite(scale) & (np.abs(np.log(scale)) > 1e-2), scale, 1.0).astype(a.dtype)
         inverse = factored.inverse() / scale ** 2
-        x = 0.5 * scale * x @ (one + inverse)
-        m = 0.5 * (one + 0.5 * (scale ** 2 * m + inverse))
-        return m, x, np.max(_one_norm(m - one)), np.where(error > tolerance, behind, behind - 1), count + 1
+        after = 0.5 * scale * x @ (one + inverse)
+        m = 0.5 * (one + 0.5 * (scale ** 2 * before + inverse))
+        if a.ndim > 2:      # those of a stack that are done stay as they are
+            active = goes_on(error, behind)[..., None, None]
+            m, after = np.where(active, m, before), np.where(active, after, x)
+        return m, after, _one_norm(m - one), np.where(error > tolerance, behind, behind - 1), count + 1
 
-    def goes_on(state: Any) -> Any:
-        _, _, error, behind, count = state
-        return ((error > tolerance) | (behind > 0)) & (count < 100)
-
-    start = (a, a, np.asarray(np.inf, real_dtype(a.dtype)), np.asarray(steps_behind), np.asarray(0))
-    _, x, error, _, _ = while_loop(goes_on, step, start)
-    return np.where(error < 1e3 * tolerance, x, np.asarray(np.nan, a.dtype))
+    start = (a, a, np.full(a.shape[:-2], np.inf, real_dtype(a.dtype)), np.full(a.shape[:-2], steps_behind), np.asarray(0))
+    _, x, error, _, _ = while_loop(lambda state: np.any(goes_on(state[2], state[3])) & (state[4] < 100), step, start)
+    return np.where((error < 1e3 * tolerance)[..., None, None], x, np.asarray(np.nan, a.dtype))
 
 
 _sqrtm = _by_frechet_derivative(_sqrtm_of)
@@ -115,8 +121,10 @@ _sqrtm = _by_frechet_derivative(_sqrtm_of)
 
 @_scipy
 def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
-    """Equivalent of `scipy.linalg.sqrtm`, in the dtype of the matrix: the principal root of matrices without eigenvalues on the negative
-    real axis, which are not singular. Of others the result is NaN.
+    """Equivalent of `scipy.linalg.sqrtm`, in the dtype of the matrix: the principal root. NaN for real matrices with a negative eigenvalue,
+    whose root is complex: that of `A + 0j` is right, with derivatives.
+
+    The root of a singular matrix is found if it has a basis of eigenvectors; its derivative is NaN or infinite.
 
     >>> import numpy as np
     >>> np.round(sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])), 9)
@@ -126,7 +134,60 @@ def sqrtm(A: Any, disp: bool = True, blocksize: int = 64) -> Any:
     if not disp:
         raise UnsupportedError("sqrtm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
     a = square(A, "sqrtm")
-    return _sqrtm(a) if a.size else np.copy(a)
+    return _where_singular(_root(a), a, np.sqrt) if a.size else np.copy(a)
+
+
+def _root(a: Any) -> Any:
+    if a.dtype.kind != "c":
+        return _sqrtm(a)
+    turn = _turn(a)
+    return _sqrtm(a * np.exp(-1j * turn).astype(a.dtype)) * np.exp(0.5j * turn).astype(a.dtype)
+
+
+def _noise(w: Any) -> Any:
+    """Size of eigenvalues that rounding may have left of 0."""
+    return w.shape[-1] * float(np.finfo(w.dtype).eps) * np.max(np.abs(w), axis=-1, keepdims=True)
+
+
+def _turn(a: Any) -> Any:
+    """An angle for each complex matrix, [..., 1, 1]: less by it, the angles of its eigenvalues are far from that of the negative real axis,
+    where roots and logarithms jump and iterations fail; 0 if they are so already. Eigenvalues on the axis have the angle pi."""
+    w: Any = wrap(ops.eigvals(stop_gradient(a).value))
+    noise = _noise(w)
+    angles = np.where((np.real(w) < 0) & (np.abs(np.imag(w)) <= noise), np.pi, np.angle(w))
+    counts = np.abs(w) > noise
+    lowest, highest = np.min(np.where(counts, angles, 4.0), axis=-1), np.max(np.where(counts, angles, -4.0), axis=-1)
+    turn = np.where(np.maximum(highest, -lowest) > 3.0, 0.5 * (lowest + highest), 0.0)
+    found: Any = np.where(np.any(counts, axis=-1), turn, 0.0)
+    return found[..., None, None]
+
+
+def _where_singular(found: Any, a: Any, function: Callable[[Any], Any]) -> Any:
+    """What was found for matrices; where it is not finite, the function of matrices that have a basis of eigenvectors, by these."""
+    failed = (~np.all(np.isfinite(found), axis=(-2, -1)) & np.all(np.isfinite(a), axis=(-2, -1)))[..., None, None]
+    tolerance = 1e3 * a.shape[-1] * float(np.finfo(a.dtype).eps)
+
+    def repaired(state: Any) -> Any:
+        pending = state[0]      # without it the work would be moved out of the loop
+        chosen: Any = np.where(failed & pending, stop_gradient(a), identity(a))
+        vectors: Any = map(wrap, ops.eig.emit(chosen.value))
+        w, v = vectors
+        w = np.where(np.abs(w) > _noise(w), w, 0.0)
+        factored = rules.factored(np.swapaxes(v, -2, -1))
+
+        def of_values(values: Any) -> Any:      # v @ diag(values) @ v^-1
+            return np.swapaxes(factored.solve(np.swapaxes(v * values[..., None, :], -2, -1)), -2, -1)
+
+        right = _one_norm(of_values(w) - chosen) <= tolerance * _one_norm(chosen)
+        better = of_values(function(w))
+        if a.dtype.kind != "c":
+            right = right & (np.max(np.abs(np.imag(better)), axis=(-2, -1)) <= tolerance * np.max(np.abs(better), axis=(-2, -1)))
+            better = np.real(better)
+        better = np.where(right[..., None, None], better, np.asarray(np.nan, a.dtype))
+        return ~pending, np.where(failed, better, state[1])
+
+    better = while_loop(lambda state: state[0], repaired, (np.any(failed), stop_gradient(found)))[1]
+    return np.where(failed, better, found)
 
 
 _LOG_NODES, _LOG_WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -139,16 +200,21 @@ def _logm_of(a: Any) -> Any:
     "Functions of Matrices", 2008, 11.5)."""
     one = identity(a)
 
-    def goes_on(state: Any) -> Any:
-        m, count = state
-        return (np.max(_one_norm(m - one)) > _LOG_RADIUS) & (count < 60)
+    def far(m: Any, count: Any) -> Any:
+        return (_one_norm(m - one) > _LOG_RADIUS) & (count < 60)
 
-    m, count = while_loop(goes_on, lambda state: (_sqrtm_of(state[0]), state[1] + 1), (a, np.asarray(0)))
+    def step(state: Any) -> Any:
+        m, count = state
+        rest = far(m, count)
+        root = _sqrtm_of(m)
+        return root if a.ndim == 2 else np.where(rest[..., None, None], root, m), count + rest
+
+    m, count = while_loop(lambda state: np.any(far(*state)), step, (a, np.zeros(a.shape[:-2], np.int64)))
     x = m - one
     total = np.zeros_like(a)
     for node, weight in zip(_LOG_NODES, _LOG_WEIGHTS, strict=True):
         total = total + 0.5 * weight * rules.factored(one + 0.5 * (node + 1) * x).solve(x)
-    return total * np.exp2(count.astype(a.dtype))
+    return total * np.exp2(count.astype(a.dtype))[..., None, None]
 
 
 _logm = _by_frechet_derivative(_logm_of)
@@ -156,8 +222,8 @@ _logm = _by_frechet_derivative(_logm_of)
 
 @_scipy
 def logm(A: Any, disp: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.logm`, in the dtype of the matrix: of matrices without eigenvalues on the negative real axis, which are
-    not singular. Of others the result is NaN.
+    """Equivalent of `scipy.linalg.logm`, in the dtype of the matrix. NaN for singular matrices, and for real ones with a negative
+    eigenvalue, whose logarithm is complex: that of `A + 0j` is right, with derivatives.
 
     >>> import numpy as np
     >>> np.round(logm(np.eye(2)), 9) + 0.0
@@ -167,7 +233,14 @@ def logm(A: Any, disp: bool = True) -> Any:
     if not disp:
         raise UnsupportedError("logm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
     a = square(A, "logm")
-    return _logm(a) if a.size else np.copy(a)
+    return _logarithm(a) if a.size else np.copy(a)
+
+
+def _logarithm(a: Any) -> Any:
+    if a.dtype.kind != "c":
+        return _logm(a)
+    turn = _turn(a)
+    return _logm(a * np.exp(-1j * turn).astype(a.dtype)) + (1j * turn).astype(a.dtype) * identity(a)
 
 
 @_scipy
@@ -285,12 +358,13 @@ def signm(A: Any, disp: bool = True) -> Any:
     if not disp:
         raise UnsupportedError("signm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
     a: Any = square(A, "signm")
-    return rules.factored(_sqrtm(a @ a)).solve(a) if a.size else np.copy(a)
+    return rules.factored(_root(a @ a)).solve(a) if a.size else np.copy(a)
 
 
 @_scipy
 def fractional_matrix_power(A: Any, t: Any) -> Any:
-    """Equivalent of `scipy.linalg.fractional_matrix_power`: exp(t log a), of matrices as `logm` takes; products for a known whole number.
+    """Equivalent of `scipy.linalg.fractional_matrix_power`: exp(t log a), of matrices as `logm` takes, and with a positive
+    `t` of singular ones as `sqrtm` does; products for a known whole number.
 
     >>> import numpy as np
     >>> np.round(fractional_matrix_power(np.diag([4.0, 9.0]), 0.5), 9)
@@ -302,4 +376,4 @@ def fractional_matrix_power(A: Any, t: Any) -> Any:
         return np.copy(a)
     if isinstance(t, (int, float)) and t == int(t):
         return np.linalg.matrix_power(a, int(t))
-    return _expm(t * _logm(a))
+    return _where_singular(_expm(t * _logarithm(a)), a, lambda w: np.where(w == 0, np.where(np.asarray(t) > 0, 0.0, np.nan), w ** t))
