@@ -135,6 +135,12 @@ def bounds(expression: Expression) -> tuple[float, float] | None:
     return (min(ends), max(ends)) if not is_whole(expression) or max(map(abs, ends)) <= LARGEST else None
 
 
+def shows(expression: Expression, sizes: Sequence[int]) -> bool:
+    """True if an expression is not the same number for these numbers of rows, as `n % 2` is for odd ones, unless it is so for all."""
+    ends = bounds(expression)
+    return len({number_for(expression, size) for size in sizes}) > 1 or (ends is not None and ends[0] == ends[1])
+
+
 def expression_of(found: Sequence[Any], sizes: Sequence[int], dtype: np.dtype, known: Collection[Expression]) -> Expression | None:
     """The number that has these values for `sizes` rows: one that Python computed, or a line, or a number divided by that."""
     if dtype.kind not in "iuf":

@@ -28,12 +28,12 @@ NO_ROWS = 1 << 62
 
 class RowProbe:
     """A trace for `size` rows, a number that no other length is a multiple of. `reads` are the uses of the number of rows by Python,
-    `numbers` the numbers that it computed from it and that became constants of the graph."""
+    `numbers` the numbers that it computed from it and that became constants of the graph, with the line."""
 
     def __init__(self, size: int):
         self.size = size
         self.reads: list[tuple[str, Location | None]] = []
-        self.numbers: dict[Expression, None] = {}
+        self.numbers: dict[Expression, Location | None] = {}
 
     def plain(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes with Python's own numbers. Graphs and types outlive the trace, in tables by type and value of a number."""
@@ -43,8 +43,8 @@ class RowProbe:
 
     def note_constant(self, number: Any) -> None:
         """Note what a constant is computed from."""
-        if is_tracked(number):
-            self.numbers[number.expression] = None
+        if is_tracked(number) and number.expression not in self.numbers:
+            self.numbers[number.expression] = find_user_location()
 
 
 @contextmanager
@@ -85,8 +85,17 @@ def plain_shape(shape: Sequence[int]) -> tuple[int, ...]:
 def note_read(what: str, depth: int = 2) -> None:
     """Note that Python uses the number of rows, if the frame `depth` calls further out is the user's code; 0: in any case."""
     probe = thread.context.row_probe
-    if probe is not None and (not depth or not is_ours(sys._getframe(depth).f_globals.get("__name__", ""))):
+    if probe is None:
+        return
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    if not depth or not is_ours(frame.f_globals.get("__name__", "")):
         probe.reads.append((what, find_user_location()))
+
+
+_BETWEEN = frozenset({"adjit.tracer.interception", "adjit.tracer.math_functions"})
+"""Modules from which functions of `math` are called in place of the user's code."""
 
 
 def note_cut(shape: tuple[int, ...], entries: Sequence[Any]) -> None:
@@ -310,13 +319,15 @@ def _plain_attribute(value: Any) -> Any:
 
 
 def _compared(count: RowCount, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
-    """Python's comparison, which is noted unless its outcome is the same for any number of rows, of which there is one at least."""
+    """Python's comparison, which is noted unless its outcome is the same for any number of rows that a program serves."""
     if not _is_number(other):
         return NotImplemented
     line, second = line_of(count.expression), line_of(other.expression) if type(other) is RowCount else None
-    fixed = line is not None and second is not None and not line[1] and not second[1]
-    positive = line is not None and not is_tracked(other) and other <= 0 and line[0] > 0 and line[1] >= 0
-    if not fixed and not positive:
+    is_known = line is not None and second is not None and not line[1] and not second[1]
+    ends = None if is_tracked(other) else bounds(count.expression)
+    if ends is not None and (compare not in (operator.eq, operator.ne) or not ends[0] <= other <= ends[1]):
+        is_known = compare(ends[0], other) == compare(ends[1], other)
+    if not is_known:
         note_read("a comparison", 3)
     return compare(count.number, _plain(other))
 

@@ -23,7 +23,7 @@ from adjit.ir.errors import AdjitError
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, walk
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.panels import MOST_ROWS
-from adjit.ir.row_number import Expression
+from adjit.ir.row_number import Expression, shows
 from adjit.ir.thread_context import thread
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options, RollingRule
@@ -245,10 +245,13 @@ def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram
 
 
 def _check_reads(probe: RowProbe) -> None:
-    """Raise `RowsMixed` if Python used the number of rows."""
+    """Raise `RowsMixed` if Python used the number of rows, or a number that it computed is the same for all that are traced."""
     if probe.reads:
         what, location = probe.reads[0]
         raise RowsMixed(f"Python uses the number of rows itself, for {what}", location)
+    for number, location in probe.numbers.items():
+        if not shows(number, TRACED_SIZES):
+            raise RowsMixed("Python computes a number from the number of rows that is the same for those that are traced", location)
 
 
 def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], options: Options) -> bool:

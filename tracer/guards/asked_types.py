@@ -31,7 +31,7 @@ from adjit.tracer.scope import is_tracing
 def class_that_stands(x: Any) -> Any:
     """The class of an object; of an object whose class is adjit's, that of what it stands for."""
     kind: Any = type(x)
-    if is_tally(x):
+    if is_tally(x) or is_tracked(x):
         return type(x.number)
     own = vars(kind).get("__class__")
     is_ours = issubclass(kind, TracedArray) or (isinstance(own, property) and getattr(own.fget, "__module__", "").startswith("adjit."))

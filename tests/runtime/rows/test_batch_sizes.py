@@ -391,6 +391,17 @@ def test_what_has_a_program_for_each_size(name: str) -> None:
     assert reason in line
 
 
+def test_numbers_that_are_the_same_for_all_sizes_that_are_traced() -> None:
+    """Those are primes, of which remainders by 2 are 1."""
+    for fun, reason in ((lambda x: x * (len(x) % 2), "the same for those that are traced"), (lambda x: x * math.gcd(len(x), 6), "itself"),
+                        (lambda x: x * (2.0 if type(len(x)) is int else 1.0), None)):
+        compiled = aj.compile(fun, batch=(0,))
+        for size in (7, 64):
+            np.testing.assert_array_equal(compiled(X[:size]), fun(X[:size]))
+        assert reason is None or reason in compiled.explain()
+        assert (reason is None) == (compiled.cache_info().traces == 1)
+
+
 def test_what_happens_from_a_number_of_rows_on_happens() -> None:
     """Python is asked for the least of two numbers by functions that show it at no size that is traced."""
     compiled = aj.compile(lambda x: np.sum(x) / min(x.shape[0], 1_200_000), batch="x")
