@@ -259,7 +259,7 @@ def test_numbers_that_python_needs_are_refused_and_stay() -> None:
             return np.sum(y ** 2) * m.t
         return aj.vmap(loss)(x[None])
 
-    for body, number in ((shapes, 1), (texts, 1), (asked_for_attributes, 1.0), (of_a_region, 1.0), (of_a_region, 1)):
+    for body, number in ((shapes, 1), (texts, 1), (asked_for_attributes, 1.0), (of_a_region, 1.0)):
         m = SimpleNamespace(t=number, name="none")
 
         def f(x: Any, body: Any = body, m: Any = m) -> Any:

@@ -291,6 +291,25 @@ def test_ways_to_bind_attributes() -> None:
     for_each({body: (setup, body, state) for setup, body, state in OTHERS}, check)
 
 
+def test_attributes_bound_by_setattr() -> None:
+    """As by `o.name = value`, whether nothing reads them or each call reads what the call before bound; also under a computed name."""
+    setup = "class O:\n    def __init__(self): self.last, self.w0, self.w1 = None, np.zeros(3), np.ones(3)\no, names = O(), ['w0', 'w1']"
+    for_each(named(setup, [
+        "setattr(o, 'last', x * 2)", "if x[0] > 1: setattr(o, 'last', x * 2)", "setattr(o, 'last', x.sum()); x = x * o.last",
+        "y = getattr(o, 'w0') * x; setattr(o, 'w0', x * 2); return y",
+        "for n in names: setattr(o, n, 0.5 * getattr(o, n) + x)\n    x = o.w0 - getattr(o, names[1])"], "vars(o)"), check)
+
+
+def test_numbers_of_another_class_and_arrays_that_move_within_a_tuple() -> None:
+    """0.0 that becomes a number of NumPy's is state from the next call on; parts of a tuple that is bound anew change places."""
+    setup = "s = SimpleNamespace(f=0.0, n=0, ok=False, T=(np.zeros(3), np.ones(3), 0.0), log=[], b=np.array([1.0, 2.0]), i=np.arange(3))"
+    for_each(named(setup, [
+        "s.f += s.b[1]; x = x * s.f", "s.f = max(s.f, s.b.max() * 0.5 ** s.f); x = x * s.f", "s.n += s.i[1]; x = x * s.b[s.n % 2]",
+        "s.ok = s.ok or s.i[1] > 0; x = x if s.ok else -x", "s.T = (s.T[1], x * 2, s.T[2]); x = x + s.T[0]",
+        "s.T = (s.T[1], x * 2, s.T[2] + 1); s.log.append(x[0]); x = x + s.T[0]",
+        "s.T = (x * 1.5, s.T[0], x[0]); s.log.append(s.T[2]); x = x * s.T[1].sum()"], "vars(s)"), check)
+
+
 def test_attributes_bound_by_names_that_the_code_does_not_say() -> None:
     """They are as in Python, or refused with the line, and then nothing of the trace is left behind."""
     own = "class O:\n    def __setattr__(self, name, value): object.__setattr__(self, '_' + name, value)\no = O(); o.n = 0"

@@ -304,6 +304,21 @@ def _arguments(steps: Sequence[dis.Instruction], index: int) -> list[Sequence[di
 
 
 @lru_cache(maxsize=4096)
+def bound_by_text(code: CodeType) -> frozenset[str]:
+    """Return the constant names of attributes that a code object and its nested ones bind by `setattr(o, "name", value)`, and that are
+    texts for nothing else."""
+    found: set[str] = set()
+    if "setattr" in code.co_names:
+        steps = [step for step in instructions(code) if step.opname != "PUSH_NULL"]
+        given = [_arguments(steps, index) for index, _, name in loads_of(steps) if name == "setattr"]
+        uses = Counter(each[1][0].argval for each in given if len(each) == 3 and len(each[1]) == 1 and each[1][0].opname == "LOAD_CONST")
+        loads = Counter(step.argval for step in steps if step.opname == "LOAD_CONST" and isinstance(step.argval, str))
+        found = {name for name, count in uses.items() if count == loads[name]}
+    inner = nested_code(code)
+    return frozenset(found).union(*map(bound_by_text, inner)).difference(*(texts_of(each) - bound_by_text(each) for each in inner))
+
+
+@lru_cache(maxsize=4096)
 def code_of_text(text: str) -> CodeType | None:
     """Return the code of a text for `eval` or `exec`; None if it is no Python."""
     for mode in ("eval", "exec"):

@@ -108,15 +108,16 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             is_again = id(source.holder) in again
             is_new = id(source.holder) not in outside or (then is MISSING and isinstance(source.holder, (list, deque)))
             alone = not (is_again or is_new or source.path.startswith(_DESCRIBED))
-            if not is_again and getattr(source.read, "func", None) is getattr and not any(
+            is_read = reads.of(source.path, whole=source.path.startswith("len("))
+            is_input = is_read and (alone or is_again) and not source.path.startswith(_DESCRIBED) and is_next(source, then)
+            if not is_again and not is_input and getattr(source.read, "func", None) is getattr and not any(
                     source.path.rpartition(".")[2] in code.co_names for code in after.codes):
-                raise TraceError(f"the compiled function stores a value as {source.path} in a way that is not followed (__dict__, vars, "
-                                 "__setattr__, code of a library): later calls would not store it again",
+                raise TraceError(f"the compiled function stores a value as {source.path} in a way that is not followed (setattr with a "
+                                 "computed name, __dict__, vars, __setattr__, code of a library): later calls would not store it again",
                                  _made_at(source.value) or find_user_location(),
                                  hint="bind it by its name (place.name = value), or return the value and store it outside")
-            if reads.of(source.path, whole=source.path.startswith("len(")):
-                kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone,
-                                      is_next=(alone or is_again) and not source.path.startswith(_DESCRIBED) and is_next(source, then)))
+            if is_read:
+                kept.append(KeptValue(source, held, line_that_changes(after.codes, source.path), alone=alone, is_next=is_input))
             if is_again:
                 continue
             if not alone:
@@ -133,6 +134,9 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
             if not source.path.startswith(_DESCRIBED) and is_next(source, then):
                 kept.append(KeptValue(source, held, is_next=True))
                 changed.append(source)
+                continue
+            if type(source.value) is not type(then) and not source.path.startswith(_DESCRIBED):
+                changed.append(source)      # one more trace, in which it is state: 0.0 and then a number of NumPy's
                 continue
             refusal = partial(_changed, source, then, reads.names(source.path) or places.is_reset(source), after.codes)
             if source.path.startswith(_DESCRIBED):

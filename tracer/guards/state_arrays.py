@@ -33,12 +33,13 @@ class StateArrays:
         self._reads_memory = after.reads_memory
         self.wanted: list[np.ndarray] = []
 
-    def is_next(self, source: Source, then: Any) -> bool:
-        """True if the value in a place is for the next call what `then`, which was there, is for this one."""
+    def is_next(self, source: Source, then: Any, of_tree: bool = False) -> bool:
+        """True if the value in a place is for the next call what `then`, which was there, is for this one; `of_tree`: in a container that
+        the function bound anew, where an array may have moved that this trace has no input for."""
         if is_tree(then):
-            return self._trees.is_next(source, then, self.is_next)
+            return self._trees.is_next(source, then, partial(self.is_next, of_tree=True))
         if is_number(then):
-            return self._numbers.is_next(source, then)
+            return self._numbers.is_next(source, then, of_tree)
         now = source.value
         array = WRITTEN[id(now)][1] if id(now) in WRITTEN else now
         if not is_ndarray(then) or then.base is not None or self._has_views(then):
@@ -46,14 +47,22 @@ class StateArrays:
         if isinstance(array, TracedNDArray):
             if array.scope is not self._scope:
                 return False
-        elif not is_ndarray(array) or (id(array) in self._scope.outside() and not self._is_input(array)):
-            return False        # but for one that Python made of arrays from outside, and an input that changes its place
-        if (array.shape, array.dtype) != (then.shape, then.dtype):
+        elif not is_ndarray(array):
             return False
+        moves = id(array) in self._scope.outside() and not isinstance(array, TracedNDArray) and not self._is_input(array)
+        if (moves and not (of_tree and self._may_take)) or (array.shape, array.dtype) != (then.shape, then.dtype):
+            return False        # but for one that Python made of arrays from outside, and an input that changes its place
+        if moves:
+            self._want(array)
         if self._is_input(then):
             return True
-        self.wanted += [then] if self._may_take else []
+        if self._may_take:
+            self._want(then)
         return self._may_take
+
+    def _want(self, array: Any) -> None:
+        if not any(array is other for other in self.wanted):
+            self.wanted.append(array)
 
     def _has_views(self, array: np.ndarray) -> bool:
         """True if the function used a view from outside of an array's memory, which stays on that memory when the array is bound anew."""

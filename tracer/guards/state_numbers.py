@@ -107,13 +107,14 @@ class StateNumbers:
         order = {identity: index for index, identity in enumerate(self._scope.captures)}
         return {key: NumberInput(order[id(bound.array)], bound.source, type(bound.source.value)) for key, bound in self._bound.items()}
 
-    def is_next(self, source: Source, then: Any) -> bool:
-        """True if the number that the function bound is for the next call what `then` is for this one."""
+    def is_next(self, source: Source, then: Any, of_tree: bool = False) -> bool:
+        """True if the number that the function bound is for the next call what `then` is for this one; in a container that it bound anew
+        (`of_tree`) it may be of another class, which the next call is traced for."""
         now, kind = source.value, type(then)
         if isinstance(now, TracedArray):
-            if now.shape or not now.scalar or python_kind(now) is not kind or now.scope is not self._scope:
+            if now.shape or not now.scalar or now.scope is not self._scope or not (of_tree or python_kind(now) is kind):
                 return False
-        elif type(now) is not kind:
+        elif type(now) is not kind and not (of_tree and is_number(now)):
             return False
         if source.key in self._bound:
             return True

@@ -17,7 +17,7 @@ from adjit.tracer.array import contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.bytecode_flow import Name, Read, reset_by, stored_and_read
-from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, changes_containers, reads_of, texts_of
+from adjit.tracer.guards.bytecode import EVERYTHING, FILLS, FORMATS, GLOBALS, MODULES, bound_by_text, changes_containers, reads_of, texts_of
 from adjit.tracer.guards.code_reads import CodeReads
 from adjit.tracer.guards.container_log import Change, ContainerLog, base_of
 from adjit.tracer.guards.module_owner import ModuleOwner, owner_of
@@ -92,9 +92,10 @@ class StoredPlaces:
         if _ALL.isdisjoint(known.names):
             for code in known.codes:
                 both = stored_and_read(code)
-                stored |= both[0]
+                by_text = bound_by_text(code)
+                stored |= both[0] | {("attribute", name) for name in by_text}
                 read |= both[1]
-                texts |= texts_of(code)
+                texts |= texts_of(code) - by_text
         self._stored = frozenset(name for code in known.codes for _, name in stored_and_read(code)[0])
         self._fills = any(map(changes_containers, known.codes))
         self._reset = frozenset[Name]().union(*(reset_by(code) for code in known.codes if code.co_name != "__init__"))
