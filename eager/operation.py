@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Container, Sequence
-from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role, VerificationError
-from adjit.ir.graph import Graph, Value, walk
+from adjit.ir.graph import Graph, Op, Value, walk
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
 from adjit.ir.thread_context import thread
@@ -299,4 +298,4 @@ def _keeping_all(partition: Partition, inputs: int) -> Partition:
 
 def without_locations(graph: Graph) -> Graph:
     """Remove the locations of a graph: an operation is traced once, and called from many lines."""
-    return graph.with_ops([replace(op, loc=None) for op in graph.ops])
+    return graph.with_ops([Op(op.definition, op.operands, op.results, op.attrs, op.regions, None, op.role, op.slots) for op in graph.ops])

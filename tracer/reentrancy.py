@@ -41,8 +41,11 @@ def isolated_from_handlers(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if threading.get_ident() != threading.main_thread().ident:
             return function(*args, **kwargs)
-        known = {number: _signal.getsignal(number) for number in _NUMBERS}
-        handlers = {number: handler for number, handler in known.items() if callable(handler) and type(handler) is not _IsolatedHandler}
+        known = list(map(_signal.getsignal, _NUMBERS))
+        if _NO_HANDLERS.issuperset(map(id, known)):
+            return function(*args, **kwargs)
+        handlers = {number: handler for number, handler in zip(_NUMBERS, known, strict=True)
+                    if callable(handler) and type(handler) is not _IsolatedHandler}
         if all(handler is signal.default_int_handler for handler in handlers.values()):
             return function(*args, **kwargs)
         return _HandlerIsolation(handlers).run(functools.partial(function, *args, **kwargs))
@@ -51,6 +54,7 @@ def isolated_from_handlers(function: Callable[P, T]) -> Callable[P, T]:
 
 
 _NUMBERS = range(1, signal.NSIG)
+_NO_HANDLERS = frozenset(map(id, (None, _signal.SIG_DFL, _signal.SIG_IGN, signal.default_int_handler)))
 
 
 def is_reentrant(*arguments: Any) -> bool:

@@ -8,11 +8,8 @@ from adjit.passes.simplify.common_subexpressions import eliminate_common_subexpr
 from adjit.passes.simplify.dead_code import eliminate_dead_code
 from adjit.passes.simplify.simplify import simplify
 
-_PASSES = (simplify, eliminate_common_subexpressions, simplify, eliminate_dead_code)
-
 
 def clean_up(graph: Graph, options: Options) -> Graph:
     """The graph without what does nothing, or is done twice."""
-    for step in _PASSES:
-        graph = step(graph, options)
-    return graph
+    merged = eliminate_common_subexpressions(simplify(graph, options), options)
+    return eliminate_dead_code(merged if merged is graph else simplify(merged, options), options)
