@@ -22,7 +22,7 @@ from adjit.ir.dataclass import dataclass
 from adjit.ir.definition import Kind, OpCost
 from adjit.ir.emitter import emitting
 from adjit.ir.graph import Graph, Op, Value, live_ops
-from adjit.ir.types import F32, F64, Shape, TensorType
+from adjit.ir.types import F32, F64, U64, Shape, TensorType
 
 CHUNK, MIDDLE_CHUNK, SMALL_CHUNK = 1 << 12, 1 << 9, 1 << 6
 """Elements of a chunk: those of a few arrays fit the L1 cache. Arrays of fewer elements are cut into small chunks, or filled up to one."""
@@ -126,7 +126,7 @@ class ChunkedFunction:
                 array[:size] = elements
             operands.append(array)
         results = tuple([np.empty(chunk, dtype) for _, dtype in self._results])
-        run(operands, results)
+        run((*operands, *self.chunks.numbers), results)
         return tuple([result[:size].reshape(shape) for result, (shape, _) in zip(results, self._results, strict=True)])
 
 
@@ -390,6 +390,11 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
         known[param] = builder.param(param.type.with_shape((chunk,) if changes[-1][0] else ()))
     index: Value | None = None
     numbers: list[np.ndarray] = []
+    for op in ops_needed:       # random numbers count from their number on: as an operand it is one kernel's for all sizes
+        if op.name == "constant" and op.result.type.dtype == U64 and op.attrs["value"] == size and length == size:
+            numbers.append(np.array(size, U64))
+            changes.append((False, False))
+            known[op.result] = builder.param(TensorType(U64, ()))
     with emitting(builder):
         for op in ops_needed:
             if any(value.type.dtype.kind == "c" or value.type.size not in (1, size) for value in op.results):
@@ -397,6 +402,8 @@ def _chunk_graph(graph: Graph, ops_needed: Sequence[Op], size: int) -> ChunkGrap
             large = (chunk,) if op.result.type.size == size else ()
             if op.definition.kind is Kind.ELEMENTWISE:
                 known[op.result] = op.definition(*(known[value] for value in op.operands), **op.attrs)
+            elif op.name == "constant" and op.result in known:
+                known[op.result] = ops.broadcast(known[op.result], shape=large, axes=())
             elif op.name == "constant":
                 known[op.result] = ops.constant(**{**op.attrs, "shape": large})
             elif op.name == "iota" and length < size:

@@ -467,7 +467,7 @@ class _Steps:
         if not isinstance(function, ChunkedFunction) or KernelCompiler.entry is None:
             raise _Unknown
         chunks = function.chunks
-        if chunks.length != chunks.size or chunks.numbers or len(operands) + chunks.counts != len(chunks.graph.params):
+        if chunks.length != chunks.size or len(operands) + len(chunks.numbers) + chunks.counts != len(chunks.graph.params):
             raise _Unknown
         entry, arena, kept = KernelCompiler.entry(chunks)
         about = np.array([entry, arena, len(chunks.graph.params)])
@@ -484,6 +484,7 @@ class _Steps:
                 self.copy(place, self.part(filled, slice(0, size)))
                 place = filled
             given.append(place)
+        given += [self.number(number.reshape(-1)) for number in chunks.numbers]
         if chunks.counts:
             given.append(self.number(np.arange(max(size, chunk))))
         made = [self.new((max(size, chunk),), value.type.dtype) for value in chunks.graph.results]

@@ -119,6 +119,13 @@ def test_few_random_numbers_are_one_kernel(compiled: list[ChunkGraph]) -> None:
     np.testing.assert_array_equal(aj.rand(10, 700).numpy().ravel()[:70], few)
     assert aj.randn(5, 20).shape == (5, 20)
     assert [(graph.size, graph.chunk) for graph in compiled] == [(70, SMALL_CHUNK), (7000, CHUNK), (100, SMALL_CHUNK)]
+    compiled.clear()
+    for size in (9, 99, 100, 5000, 6001):       # the number of them is an operand: it is no part of the kernel
+        aj.manual_seed(6)
+        many = aj.randn(size).numpy()
+        aj.manual_seed(6)
+        np.testing.assert_array_equal(many, aj.randn(1, size).numpy()[0])
+    assert len({graph.graph for graph in compiled}) == 2
 
 
 def _first(count: int) -> np.ndarray:
