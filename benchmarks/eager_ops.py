@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import adjit as aj
+from adjit.eager.apply import machine_code
 
 # Expressions of `L`, the library, and of `F`, its `nn.functional`. x, y, p, w: float32, p positive, w square; i, j: int64; m: bool.
 ELEMENTWISE = (
@@ -158,6 +159,13 @@ def once(function: Callable[[], Any], repeats: int) -> float:
     return (time.process_time() - start) / repeats
 
 
+def warm_up() -> None:
+    """Run many calls, after which adjit has machine code for all of them: the first case would be measured without."""
+    x, end = aj.ones(2), time.perf_counter() + 5
+    while machine_code.call is None and time.perf_counter() < end:
+        x + x
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0.1, help="wall time for each case")
@@ -165,6 +173,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = []
+    warm_up()
     for name, text, arrays, gradients in cases([part for part in options.only.split(",") if part]):
         try:
             functions = tuple(Case(library, text, arrays, gradients).run for library in (aj, torch))

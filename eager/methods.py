@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjit.eager import arguments, indexing, shape_changes, signatures
-from adjit.eager.apply import apply, apply_in_python, machine_code
+from adjit.eager.apply import apply, apply_in_python, machine_code, new_tuple
 from adjit.eager.checks import check_divisor, check_indices, check_parameter, checked
 from adjit.eager.device import host_content
 from adjit.eager.functional import elementwise, reductions, scattering, shapes, spectra, statistics
@@ -25,7 +25,6 @@ from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.top_indices import top_indices
 from adjit.ir.errors import ArgumentError, DTypeError
 from adjit.tracer.array import TracedArray
-from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.functions import composites
 from adjit.tracer.promotion import dtype_argument
 from adjit.tracer.scope import is_tracing
@@ -291,18 +290,23 @@ def _with_alpha(plain: Function, scaled: Function, run: Function) -> Function:
 
 
 def _topk(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-    if is_tracing() or not self.ndim or self.array.dtype.kind not in "biuf" or isinstance(self.array, DeviceLeaf):
+    array = self.array
+    if type(array) is not np.ndarray or not array.ndim or array.dtype.kind not in "biuf" or is_tracing():
         return _topk_traced(self, *args, **kwargs)
     try:
-        k, dim, largest = _topk_arguments(*args, **kwargs)
-        axis = range(self.ndim)[dim]
-        size = self.array.shape[axis]
+        k, dim, largest = (*args, True) if len(args) == 2 and not kwargs and _INTEGERS.issuperset(map(type, args)) else _topk_arguments(
+            *args, **kwargs)
     except (TypeError, IndexError):
         return _topk_traced(self, *args, **kwargs)
-    if not 0 <= k <= size:
+    axis = dim + array.ndim if dim < 0 else dim
+    if not (0 <= axis < array.ndim and 0 <= k <= array.shape[axis]):
         return _topk_traced(self, *args, **kwargs)
-    indices = new_tensor(top_indices(self.array, k, axis, largest))
-    return reductions.ValuesAndIndices(apply(indexed.at_top, (self, axis, indices)), indices)
+    indices = new_tensor(top_indices(array, k, axis, largest))
+    known = machine_code.call
+    values = None if known is None else known(indexed.at_top, self, axis, indices)
+    if values is None:
+        values = apply_in_python(indexed.at_top, (self, axis, indices))
+    return new_tuple(reductions.ValuesAndIndices, (values, indices))
 
 
 _topk_traced = _method("topk", indexed.topk)

@@ -25,7 +25,8 @@ def top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     if found is not None:
         found = found.reshape(*lines.shape[:-1], k)
     elif largest:       # sorted backwards, equal elements keep their order at the end
-        found = lines.shape[-1] - 1 - lines[..., ::-1].argsort(-1, kind="stable")[..., :-k - 1:-1]
+        order = lines[..., ::-1].argsort(-1, kind="stable")
+        found = np.subtract(lines.shape[-1] - 1, order, out=order)[..., :-k - 1:-1]
     else:
         found = lines.argsort(-1, kind="stable")[..., :k]
     return np.ascontiguousarray(found if is_last else np.moveaxis(found, -1, axis))

@@ -19,7 +19,7 @@ def stable_argsort(x: np.ndarray, axis: int) -> np.ndarray:
     """
     size = x.shape[axis]
     if not _MIN_LINE <= size < _MAX_LINE or x.dtype.kind not in "iuf" or x.dtype.itemsize < 4:
-        return np.argsort(x, axis, kind="stable")
+        return x.argsort(axis, kind="stable")       # small arrays: `np.argsort` takes twice as long
     lines = np.moveaxis(x, axis, -1)
     order = _by_keys(lines, size) if x.dtype.itemsize == 4 else _by_runs(lines, size)
     return np.moveaxis(order, -1, axis)
