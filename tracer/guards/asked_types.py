@@ -47,6 +47,9 @@ class _Asked(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls.answer(*args) if len(args) == 1 and not kwargs else cls.own(*args, **kwargs)
 
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.own, name)       # int.from_bytes, in another thread
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.own)
 

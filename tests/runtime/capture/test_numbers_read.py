@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -183,3 +184,28 @@ def test_no_derivative_goes_through_a_number() -> None:
         forward(w).backward()
         assert w.grad.tolist() == [2.0 + 2 * start] * 2
     assert forward.cache_info().traces == 1
+
+
+def uses_of_classes() -> tuple[Any, ...]:
+    return int.from_bytes(b"\2", "little"), float.fromhex("0x1p1"), int.__add__(1, 2), {float: 1}[float], np.zeros(2, float).dtype
+
+
+def test_code_in_another_thread_has_pythons_classes() -> None:
+    """While a function of its module is traced that reads numbers."""
+    begun, done, found = threading.Event(), threading.Event(), []
+
+    def beside() -> None:
+        begun.wait(10)
+        found.append(uses_of_classes())
+        done.set()
+
+    def step(t: aj.Tensor) -> Any:
+        begun.set()
+        done.wait(10)
+        return t * float(t[0])
+
+    thread = threading.Thread(target=beside)
+    thread.start()
+    assert aj.compile(step, backend="interpret")(aj.ones(2)).tolist() == [1.0, 1.0]
+    thread.join()
+    assert found == [uses_of_classes()]
