@@ -21,6 +21,7 @@ from adjit.eager.apply import apply
 from adjit.eager.functional import shapes
 from adjit.eager.tensor import Tensor, as_tensor, tensor
 from adjit.ir.errors import ArgumentError
+from adjit.ir.types import is_inexact
 from adjit.linalg import pytorch
 from adjit.tensor_creation import finished, float_or
 from adjit.tracer.user_location import find_user_location
@@ -81,7 +82,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     tensor([[4., 2., 1.],
             [9., 3., 1.]])
     """
-    powers = pytorch.vander(as_tensor(x), x.shape[0] if N is None else N)
+    x = as_tensor(x)
+    powers = pytorch.vander(x if is_inexact(x.dtype) else x.long(), x.shape[0] if N is None else N)
     return powers if increasing else powers.flip(-1)        # type: ignore[no-any-return]
 
 

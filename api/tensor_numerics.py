@@ -16,11 +16,12 @@ from adjit.eager.apply import apply
 from adjit.eager.checks import check_parameter
 from adjit.eager.functional import shapes
 from adjit.eager.generator import Generator
+from adjit.eager.modes import modes
 from adjit.eager.node_names import raw
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
-from adjit.ir.types import is_float, real_dtype
+from adjit.ir.types import is_float, is_inexact, real_dtype
 from adjit.linalg import decompositions, products, pytorch
 from adjit.tensor_creation import randn
 from adjit.tracer.array import as_traced, wrap
@@ -96,6 +97,12 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, axis: int = 0
 # -- integrals and differences
 
 
+def as_floats(x: Any) -> Tensor:
+    """`x` as a tensor, integers in the default dtype of floats."""
+    x = as_tensor(x)
+    return x if is_inexact(x.dtype) else x.to(modes.default_float)      # type: ignore[no-any-return]
+
+
 def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """Integral along `dim` by the trapezoidal rule, at the points `x` or at distances `dx`.
 
@@ -103,7 +110,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Tenso
     >>> aj.trapezoid(aj.tensor([1.0, 2.0, 3.0]), dx=2.0)
     tensor(8.)
     """
-    return apply(raw(np.trapezoid), (as_tensor(y), x, dx, dim))        # type: ignore[no-any-return]
+    return apply(raw(np.trapezoid), (as_floats(y), None if x is None else as_floats(x), dx, dim))        # type: ignore[no-any-return]
 
 
 def trapz(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
@@ -135,7 +142,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -
     >>> aj.cumulative_trapezoid(aj.tensor([1.0, 2.0, 3.0]))
     tensor([1.5000, 4.0000])
     """
-    return apply(_cumulative, (as_tensor(y), x, dx, dim))      # type: ignore[no-any-return]
+    return apply(_cumulative, (as_floats(y), None if x is None else as_floats(x), dx, dim))      # type: ignore[no-any-return]
 
 
 def gradient(input: Any, *, spacing: Any = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1) -> tuple[Tensor, ...]:
@@ -145,7 +152,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: int | Sequence[int] | None = 
     >>> aj.gradient(aj.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
     """
-    x = as_tensor(input)
+    x = as_floats(input)
     dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     places = list(spacing) if isinstance(spacing, (tuple, list)) else [spacing] * len(dims)
     if len(places) != len(dims):

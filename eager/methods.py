@@ -54,7 +54,7 @@ _NUMPY_METHODS: dict[str, Any] = {name: function for names, function in {
     "bitwise_not": np.invert, "mul multiply": np.multiply, "true_divide": np.divide,
     "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "pow": np.power, "matmul": np.matmul,
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2 arctan2": np.arctan2, "hypot": np.hypot,
-    "logaddexp": np.logaddexp, "copysign": np.copysign, "heaviside": np.heaviside, "eq": np.equal, "ne not_equal": np.not_equal,
+    "logaddexp": np.logaddexp, "copysign": np.copysign, "eq": np.equal, "ne not_equal": np.not_equal,
     "lt less": np.less, "le less_equal": np.less_equal, "gt greater": np.greater, "ge greater_equal": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "isclose": np.isclose, "inner": np.inner,
@@ -100,7 +100,7 @@ _OWN_METHODS: dict[str, Any] = {name: function for names, function in {
     "select_scatter": scattering.select_scatter, "slice_scatter": scattering.slice_scatter,
     "float_power": elementwise.float_power, "ldexp": elementwise.ldexp, "hardshrink": elementwise.hardshrink, "prelu": elementwise.prelu,
     "polygamma": elementwise.polygamma, "mvlgamma": elementwise.mvlgamma, "igamma": elementwise.igamma, "igammac": elementwise.igammac,
-    "logit": elementwise.logit, "frexp": elementwise.frexp, "xlogy": elementwise.xlogy,
+    "logit": elementwise.logit, "frexp": elementwise.frexp, "heaviside": elementwise.heaviside, "xlogy": elementwise.xlogy,
 }.items() for name in names.split()}
 
 # Each name followed by "_" writes into the tensor.

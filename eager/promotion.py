@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.functional import elementwise, matmul, reductions
+from adjit.eager.functional import elementwise, matmul, order_statistics, reductions
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.types import C64, F32, F64, I64, is_half, is_inexact
@@ -33,8 +33,10 @@ _SPECIAL = frozenset(unwrap(ours) for name, ours in FUNCTIONS.items() if isinsta
 
 OF_FLOATS: frozenset[Function] = _SPECIAL | {ours for ours, ufunc in _UFUNCS.items() if _takes_floats(ufunc)} | {
     elementwise.rsqrt, reductions.logsumexp,
-    *map(unwrap, (FUNCTIONS[np.reciprocal], FUNCTIONS[np.angle], composites.sigmoid, composites.erf, composites.logsumexp)),
-    elementwise.sigmoid, elementwise.xlogy}
+    *map(unwrap, (FUNCTIONS[np.reciprocal], FUNCTIONS[np.angle], FUNCTIONS[np.sinc])),
+    *map(unwrap, (composites.sigmoid, composites.erf, composites.logsumexp)),
+    elementwise.sigmoid, elementwise.xlogy, elementwise.logit, elementwise.ldexp, elementwise.polygamma, elementwise.mvlgamma,
+    order_statistics.cov, order_statistics.corrcoef}
 """Functions whose results are floats for operands of any dtype."""
 
 _COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
@@ -42,7 +44,7 @@ _EXACT = {*_COMPARISONS, np.logical_and, np.logical_or, np.logical_xor, np.left_
 _TWO = {ours for ours, ufunc in _UFUNCS.items() if ufunc.nin == 2 and ufunc not in _EXACT}
 OF_SEVERAL: frozenset[Function] = frozenset(_TWO) | {
     elementwise.add, elementwise.subtract, elementwise.divide, elementwise.clamp, elementwise.clamp_min, elementwise.clamp_max,
-    elementwise.lerp, elementwise.addcmul, elementwise.addcdiv, elementwise.where,
+    elementwise.lerp, elementwise.addcmul, elementwise.addcdiv, elementwise.where, elementwise.heaviside,
     matmul.outer, *map(unwrap, (FUNCTIONS[np.where], FUNCTIONS[np.clip]))}
 """Functions whose operands are converted to one dtype. Comparisons are exact in NumPy's dtypes."""
 

@@ -47,6 +47,8 @@ def subtract(x: Array, other: Array, alpha: Array = 1) -> Array:
 def sign(x: Array) -> Array:
     """1, 0 or -1, the sign; 0 for NaN, where NumPy gives NaN. Of a complex number the one of absolute value 1 in its direction."""
     x = as_traced(x)
+    if x.dtype.kind == "b":
+        return np.copy(x)
     return np.where(np.isnan(x), np.zeros((), x.dtype), np.sign(x)) if is_float(x.dtype) else np.sign(x)
 
 
@@ -206,8 +208,8 @@ def frexp(x: Array) -> tuple[Array, Array]:
 def xlogy(x: Array, other: Array) -> Array:
     """`x * log(other)`, 0 where `x` is 0."""
     x, other = as_traced(x), as_traced(other)
-    target = np.result_type(*(array.dtype for array in (x, other) if is_float(array.dtype))) if is_float(x.dtype) or is_float(
-        other.dtype) else np.dtype(np.float32)
+    floats = [array.dtype for array in (x, other) if is_float(array.dtype) and not array.weak]
+    target = np.result_type(*floats) if floats else np.dtype(np.float32)
     return FUNCTIONS["scipy.special", "xlogy"](x.astype(target), other.astype(target))
 
 
@@ -215,6 +217,14 @@ def logit(x: Array, eps: float | None = None) -> Array:
     """`log(x / (1 - x))`, of `x` clamped to [eps, 1 - eps] if `eps` is given."""
     x = as_traced(x)
     return FUNCTIONS["scipy.special", "logit"](x if eps is None else clamp(x, eps, 1.0 - eps))
+
+
+def heaviside(x: Array, values: Array) -> Array:
+    """0 of negative elements, 1 of positive ones, `values` where they are 0."""
+    x, values = as_traced(x), as_traced(values)
+    if is_float(x.dtype) or is_float(values.dtype):
+        return np.heaviside(x, values)
+    return np.where(x == 0, values, (x > 0).astype(x.dtype))
 
 
 def polygamma(x: Array, n: int) -> Array:
@@ -229,20 +239,22 @@ def mvlgamma(x: Array, p: int) -> Array:
 
 def igamma(x: Array, other: Array) -> Array:
     """The regularised lower incomplete gamma function, of `x` in place of its parameter; the derivative is for `other` only."""
-    return _of_special("gammainc")(as_traced(x), as_traced(other))
+    return _of_special("gammainc", x, other)
 
 
 def igammac(x: Array, other: Array) -> Array:
     """The regularised upper incomplete gamma function, `1 - igamma(x, other)`."""
-    return _of_special("gammaincc")(as_traced(x), as_traced(other))
+    return _of_special("gammaincc", x, other)
 
 
-def _of_special(name: str) -> Any:
+def _of_special(name: str, x: Array, other: Array) -> Array:
+    x, other = as_traced(x), as_traced(other)
     found = special_function(name)
     if found is None:
         raise UnsupportedError(f"this needs scipy.special.{name}, and SciPy is not installed", find_user_location(),
                                hint="pip install 'adjit[scipy]'")
-    return found
+    made: Array = found(x, other)
+    return made.astype(x.dtype) if is_float(x.dtype) and x.dtype == other.dtype else made
 
 
 # -- new contents for writes in place: of the shape and dtype of `x`

@@ -449,6 +449,7 @@ def sum_to_size(x: Array, size: Sizes) -> Array:
         raise ShapeError(f"sum_to_size: the sizes {tuple(size)} are not expandable to the shape {x.shape}", find_user_location())
     if tuple(size) == x.shape:
         return x[...]
-    x = np.sum(x, axis=tuple(range(new)))
+    dtype = np.int64 if x.dtype.kind in "bu" else None
+    x = np.sum(x, axis=tuple(range(new)), dtype=dtype)
     repeated = tuple(axis for axis, (want, have) in enumerate(zip(size, x.shape, strict=True)) if want != have)
     return np.sum(x, axis=repeated, keepdims=True) if repeated else x

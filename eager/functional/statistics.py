@@ -38,7 +38,7 @@ def nanmean(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
 def take_along_dim(x: Array, indices: Array, dim: int | None = None) -> Array:
     """Take, for each position, the element whose index along `dim` is given there; without `dim`, of the flattened tensor."""
     x, indices = as_traced(x), as_traced(indices)
-    return np.take(x, indices) if dim is None else np.take_along_axis(x, indices, axis=dim)
+    return np.take(x, np.reshape(indices, (-1,))) if dim is None else np.take_along_axis(x, indices, axis=dim)
 
 
 def index_fill(x: Array, dim: int, index: Array, value: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -76,7 +76,8 @@ class TensorProgram:
         if operation is None:
             return self.effects.finish(results, all_leaves, None)
         operands = [None if slot is None else slot.find(all_leaves) for slot in self.operands]
-        return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made))
+        written = {id(ref.find(all_leaves)._writes) for ref, _, _ in self.effects.writes}
+        return self.effects.finish(results, all_leaves, lambda made: _connect(operation, operands, arrays, results, made, written))
 
     def result_number(self, slot: SavedValue) -> int | None:
         """The number of the program's result that is saved in this slot for the backward half; None if a parameter is saved."""
@@ -274,16 +275,18 @@ def with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Grap
 
 
 def _connect(operation: CompiledOperation, operands: Sequence[Any], arrays: Sequence[np.ndarray], results: Sequence[Any],
-             made: Mapping[int, Tensor]) -> None:
+             made: Mapping[int, Tensor], written: Collection[int]) -> None:
     """Give new tensors, keyed by the number of their result, a node of the dynamic graph. Arrays of the caller are saved as copies: they
-    have no version counter that would show that they were overwritten before the backward pass."""
+    have no version counter that would show that they were overwritten before the backward pass. So are constants that the program writes
+    to: `written` has their counters' identities."""
     edges: list[Edge | None] = [None] * len(operands)
     for index in operation.wanted:
         edges[index] = edge_of(operands[index])
     saved: list[SavedTensor | None] = []
     for slot in operation.saved:
         owner = made.get(slot.index) if slot.is_result else operands[slot.index]
-        counter = owner._writes if isinstance(owner, Tensor) else None
+        is_copied = isinstance(owner, Tensor) and not slot.is_result and edges[slot.index] is None and id(owner._writes) in written
+        counter = owner._writes if isinstance(owner, Tensor) and not is_copied else None
         if slot.is_result:
             array = as_content(results[slot.index]) if owner is None else owner.array
         else:

@@ -180,6 +180,29 @@ def test_writes_to_repeated_elements_are_refused(write: Callable[[Any], Any]) ->
     assert x.tolist() == [[1.0, 1.0, 1.0]]
 
 
+def test_what_a_program_writes_to_is_saved_as_it_was() -> None:
+    def scaled(x: Any, counts: Any) -> Any:
+        y = x / (counts * counts + 1)
+        counts[0].add_(5)
+        counts.mul_(2)
+        return y
+
+    x, counts = aj.ones(3, requires_grad=True), aj.tensor([[0, 1, 2]])
+    y = aj.compile(scaled, backend="interpret")(x, counts)
+    assert counts.tolist() == [[10, 12, 14]]
+    y.sum().backward()
+    assert x.grad.tolist() == pytest.approx([1.0, 0.5, 0.2])
+
+    def squared(x: Any) -> Any:
+        y = x * x
+        x.detach().mul_(2.0)
+        return y
+
+    y = aj.compile(squared, backend="interpret")(x)
+    with pytest.raises(aj.errors.InPlaceError, match="written to in place after it was saved"):     # it goes on to others
+        y.sum().backward()
+
+
 def test_writes_to_computed_arguments_are_refused_as_such() -> None:
     w = aj.ones(3, requires_grad=True)
     with pytest.raises(aj.errors.UnsupportedError, match="which was computed with a gradient, is written to in place"):
