@@ -52,11 +52,11 @@ def _is_true(x: Any) -> bool:
 _PYTORCHS_NAMES = {"dim": "axis", "dims": "axes", "keepdim": "keepdims"}
 
 
-def stands_for(numpy_function: Function, *keywords: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+def stands_for(numpy_function: Function, *keywords: str, **of_tensors: Any) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Register a function as adjit's for NumPy's; plain arrays outside of a trace still go to NumPy's.
 
     PyTorch's `dim`, `dims` and `keepdim` are NumPy's `axis`, `axes` and `keepdims`. `keywords` are parameters that NumPy takes by name
-    only, in the order in which PyTorch takes them after the first.
+    only, in the order in which PyTorch takes them after the first; `of_tensors` are PyTorch's defaults where NumPy's are others.
     """
 
     def register(function: Callable[P, Any]) -> Callable[P, Any]:
@@ -66,7 +66,10 @@ def stands_for(numpy_function: Function, *keywords: str) -> Callable[[Callable[P
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
             if kwargs and not _PYTORCHS_NAMES.keys().isdisjoint(kwargs):
                 kwargs = {_PYTORCHS_NAMES.get(name, name): argument for name, argument in kwargs.items()}     # type: ignore[assignment]
-            if not is_tracing() and find_wrapper(args, kwargs) is None:
+            wrapper = find_wrapper(args, kwargs)
+            if wrapper is not None and of_tensors:
+                kwargs = {**of_tensors, **kwargs}       # type: ignore[assignment]
+            if not is_tracing() and wrapper is None:
                 if keywords and len(args) > 1:
                     return numpy_function(args[0], **dict(zip(keywords, args[1:], strict=False)), **kwargs)
                 return numpy_function(*args, **kwargs)

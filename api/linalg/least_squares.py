@@ -108,11 +108,11 @@ def _default_bound(a: Any) -> float:
     return max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
 
 
-@stands_for(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+@stands_for(np.linalg.pinv, rtol=None)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-15) -> Any:
     """Equivalent of `numpy.linalg.pinv`. The derivative is that for a constant number of singular values above the bound.
 
-    `rcond` is 1e-15 in NumPy, and so it is here; `torch.linalg.pinv` has `rtol=eps * max(m, n)` instead.
+    Of arrays `rtol`, or `rcond`, is 1e-15, as in NumPy; None, the default of tensors, is eps * max(m, n), as in PyTorch.
 
     Without SciPy, and in libraries for C, it is for one matrix of full rank; without full rank the result is NaN or infinite.
 
@@ -121,11 +121,12 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     array([[0.5, 0. ]])
     """
     x = as_float(a)
+    if rcond is not None and not (rtol is None or (isinstance(rtol, float) and rtol == 1e-15)):
+        raise ValueError("`rtol` and `rcond` can't be both set.")
     if rules.by_lapack(x):
         if not x.size:
             return zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
-        default = 1e-15 if rtol is None else _default_bound(x)
-        bound = _bound(x, rcond if rtol is None else rtol, default)
+        bound = _bound(x, rtol if rcond is None else rcond, _default_bound(x))
         if hermitian:
             return _pseudoinverse(rules.hermitian(rules.from_triangle(x), lower=True), bound, True)
         return _pseudoinverse_of(x, bound)

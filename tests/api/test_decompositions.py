@@ -215,6 +215,10 @@ def test_tensors() -> None:
     function = DERIVATIVES["svd tall"][0]
     function(x).backward()
     np.testing.assert_allclose(x.grad.numpy(), aj.grad(function)(TALL), rtol=1e-9)
+    deficient = (TALL[:, :2] @ WIDE[:2]).astype(np.float32)     # 1e-15 keeps what rounding left
+    expected = np.linalg.pinv(deficient.astype(float), 1e-5)
+    for found in (np.linalg.pinv(aj.tensor(deficient)).numpy(), aj.compile(lambda a: np.linalg.pinv(a, rtol=None))(deficient)):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("function", [np.linalg.svd, np.linalg.qr, np.linalg.eigvalsh, np.linalg.pinv])

@@ -398,10 +398,13 @@ def cholesky_banded(ab: Any, overwrite_ab: bool = False, lower: bool = False, ch
     factor = rules.lower_factor(from_bands(bands, lower))
     rows = []
     for k in range(count):
-        diagonal = np.diagonal(factor, -min(k, size), -2, -1)
-        fill = [(0, 0)] * (bands.ndim - 2)
-        rows.append(np.pad(diagonal, [*fill, (0, k)] if lower else [*fill, (k, 0)])[..., :size])
-    return np.stack(rows, axis=-2) if lower else np.conjugate(np.stack(rows[::-1], axis=-2))
+        outside = min(k, size)      # elements of the row that are none of the matrix stay, as in LAPACK
+        diagonal = np.diagonal(factor, -outside, -2, -1)
+        if lower:
+            rows.append(np.concatenate([diagonal, bands[..., k, size - outside:]], axis=-1))
+        else:
+            rows.append(np.concatenate([bands[..., count - 1 - k, :outside], np.conjugate(diagonal)], axis=-1))
+    return np.stack(rows if lower else rows[::-1], axis=-2)
 
 
 @_scipy

@@ -26,7 +26,8 @@ FIRST = np.array([5.0, 0.0, 0.0, 0.0])
 CASES: dict[str, Case] = {
     "solveh_banded": (lambda s: lambda b, c, m: [s.solveh_banded(b, m[:, 0]), s.solveh_banded(c, m, lower=True), s.solveh_banded(b[1:], m)],
                       (UPPER, LOWER, TALL)),
-    "cholesky_banded": (lambda s: lambda b, c: [s.cholesky_banded(b), s.cholesky_banded(c, lower=True)], (UPPER, LOWER)),
+    "cholesky_banded": (lambda s: lambda b, c: [s.cholesky_banded(b), s.cholesky_banded(c, lower=True)],
+                        (UPPER - (UPPER == 0), LOWER + 2 * (LOWER == 0))),
     "cho_solve_banded": (lambda s: lambda b, c, x: [s.cho_solve_banded((s.cholesky_banded(b), False), x),
                                                     s.cho_solve_banded((s.cholesky_banded(c, lower=True), True), x)], (UPPER, LOWER, TALL)),
     "lyapunov": (lambda s: lambda a, q: [s.solve_continuous_lyapunov(a, q), s.solve_discrete_lyapunov(0.4 * a, q),
