@@ -91,7 +91,7 @@ def note_read(what: str, depth: int = 2) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__") in _BETWEEN:
         frame = frame.f_back
     if not depth or not is_ours(frame.f_globals.get("__name__", "")):
-        probe.reads.append((what, find_user_location()))
+        probe.reads.append((f"Python uses the number of rows itself, for {what}", find_user_location()))
 
 
 _BETWEEN = frozenset({"adjit.tracer.interception", "adjit.tracer.math_functions"})
@@ -100,10 +100,14 @@ _BETWEEN = frozenset({"adjit.tracer.interception", "adjit.tracer.math_functions"
 
 def note_cut(shape: tuple[int, ...], entries: Sequence[Any]) -> None:
     """Note an index of an array that takes some of its rows: NumPy cuts the bounds of slices off at the number of rows."""
+    probe = thread.context.row_probe
     for length, entry in zip(shape, entries, strict=False):
-        if type(length) is RowCount and not (isinstance(entry, slice) and entry.start in (None, 0) and entry.step in (None, 1)
-                                                 and (entry.stop is None or type(entry.stop) is RowCount)):
-            note_read("an index of some rows", 0)
+        if probe is not None and type(length) is RowCount and not (
+                isinstance(entry, slice) and entry.start in (None, 0) and entry.step in (None, 1)
+                and (entry.stop is None or type(entry.stop) is RowCount)):
+            is_reversed = isinstance(entry, slice) and (entry.start, entry.stop, entry.step) == (None, None, -1)
+            probe.reads.append(("an index puts the rows in reverse order, so that each comes from another one" if is_reversed else
+                                "an index takes some rows and leaves others", find_user_location()))
 
 
 class _Tracked:

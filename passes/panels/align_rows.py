@@ -7,12 +7,12 @@ sums is made of it: the loop then gives the panel's part of the sum over all row
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from adjit.ir import ops as op_records
 from adjit.ir.errors import Location
-from adjit.ir.graph import Graph, Op, Value, hand_to_regions, is_kept, number_of, producers, structural_key
+from adjit.ir.graph import Graph, Op, Value, attributes_key, hand_to_regions, is_kept, number_of, producers, structural_key
 from adjit.ir.row_number import Expression, expression_of
 from adjit.ir.types import Shape
 from adjit.passes.options import Options
@@ -62,24 +62,32 @@ def lift_numbers(graph: Graph) -> Graph:
             made.append(op)
             continue
         regions = [lift_numbers(region) for region in op.regions]
-        lifted = [[inner for inner in region.ops if _may_count(inner)] for region in regions]
-        found = [inner for some in lifted for inner in some]
-        made += found
-        params = [[inner.result if inner in some else Value(inner.result.type) for inner in found] for some in lifted]
-        bodies = [[inner for inner in region.ops if inner not in some] for region, some in zip(regions, lifted, strict=True)]
-        outer = [Value(inner.result.type) for inner in found]
-        made[len(made) - len(found):] = [replace(inner, results=(value,)) for inner, value in zip(found, outer, strict=True)]
-        made.append(hand_to_regions(replace(op, regions=tuple(regions)), outer, params, bodies))
+        found = {_key(inner): inner for region in regions for inner in region.ops if _may_count(inner)}
+        outer = [replace(inner, results=(Value(inner.result.type),)) for inner in found.values()]
+        params = [{key: Value(inner.result.type) for key, inner in found.items()} for _ in regions]
+        for number, (region, known) in enumerate(zip(regions, params, strict=True)):
+            new = {inner.result: known[_key(inner)] for inner in region.ops if _may_count(inner)}
+            kept = [inner.with_operands([new.get(value, value) for value in inner.operands])
+                    for inner in region.ops if new.keys().isdisjoint(inner.results)]
+            regions[number] = region.with_ops(kept, [new.get(value, value) for value in region.results])
+        made += outer
+        made.append(hand_to_regions(replace(op, regions=tuple(regions)), [inner.result for inner in outer],
+                                    [[*known.values()] for known in params], [region.ops for region in regions]))
     return graph.with_ops(made)
+
+
+def _key(op: Op) -> Hashable:
+    return op.name, attributes_key(op.attrs)
 
 
 def _may_count(op: Op) -> bool:
     return op.name == "iota" or (op.name == "constant" and number_of(op) != 0)
 
 
-def _aligned(graphs: Sequence[Graph], sizes: Sequence[int], rows: dict[Value, Rows], known: Collection[Expression], inside: bool
-             ) -> RowGraphs:
-    """Graphs side by side, whose parameters have these rows; `inside` a loop, all is checked at once, and sums are told apart."""
+def _aligned(graphs: Sequence[Graph], sizes: Sequence[int], rows: dict[Value, Rows], known: Collection[Expression], inside: bool,
+             decides: bool = False) -> RowGraphs:
+    """Graphs side by side, whose parameters have these rows; `inside` a loop, all is checked at once, and sums are told apart. A graph that
+    `decides` may ask for any row."""
     if len({len(graph.ops) for graph in graphs}) > 1:
         loc = next((ops[0].loc for ops in zip(*(graph.ops for graph in graphs), strict=False)
                     if len({(op.name, op.loc) for op in ops}) > 1), None)
@@ -103,14 +111,14 @@ def _aligned(graphs: Sequence[Graph], sizes: Sequence[int], rows: dict[Value, Ro
             numbers[op] = number
         rows.update((value, replace(rows[value], blocks=blocks_of(op, rows))) for value in op.results if value in rows)
         if inside:
-            _check_inside(made, ops, producer)
+            _check_inside(made, ops, producer, _ADDING | {"reduce_or"} if decides else _ADDING)
     if len({tuple(place[value] for value in graph.results) for graph, place in zip(graphs, places, strict=True)}) > 1:
         raise RowsMixed("other values are returned for other numbers of rows")
     return made
 
 
-def _check_inside(graphs: RowGraphs, ops: Sequence[Op], producer: Mapping[Value, Op]) -> None:
-    """Check an op in the body of a loop or branch, and tell whether its result is a sum over rows."""
+def _check_inside(graphs: RowGraphs, ops: Sequence[Op], producer: Mapping[Value, Op], adding: Collection[str]) -> None:
+    """Check an op in the body of a loop or branch, and tell whether its result is a sum over rows, by one of the ops `adding`."""
     op, rows = ops[0], graphs.rows
     assert isinstance(rows, dict)
     if is_kept(op):
@@ -120,12 +128,12 @@ def _check_inside(graphs: RowGraphs, ops: Sequence[Op], producer: Mapping[Value,
     sums = [value for value in op.operands if rows.get(value) == SUM]
     if any(value in rows for value in op.results):
         if sums:
-            raise RowsMixed(f"{op.name} computes rows from a sum over all rows, within a loop or a branch", op.loc)
+            raise RowsMixed("rows depend on a sum over all rows, within a loop or a branch", op.loc)
         if op.regions or op.name == "table" or row_operands(graphs, ops) is None:
             raise RowsMixed(f"{op.name} computes rows from other rows", op.loc)
         return
     if any(value in rows and value not in sums for value in op.operands):
-        if sums or op.name not in _ADDING or not is_sum_over_rows(graphs, op) or op.result.type.is_half:
+        if sums or op.name not in adding or not is_sum_over_rows(graphs, op) or op.result.type.is_half:
             raise RowsMixed(f"{op.name} combines rows in another way than to add them up, within a loop or a branch", op.loc)
         rows[op.result] = SUM
     elif sums:
@@ -159,8 +167,8 @@ class _LoopAlignment:
         given = self._given()
         regions = [self._region(number, given) for number in range(len(op.regions))]
         self._check_carries(regions[-1], given)
-        if op.name == "while_loop" and regions[0].graphs[0].results[0] in regions[0].rows:
-            raise RowsMixed("while_loop goes on while a sum over all rows says so", op.loc)
+        if op.name == "while_loop" and regions[0].graphs[0].results[0] in regions[0].rows and not self._leaves_rows_that_are_done(regions):
+            raise RowsMixed("while_loop changes rows that are done until all rows are; vmap of the loop of one row leaves them", op.loc)
         states = self._results(regions)
         for value, state in zip(op.results, states, strict=True):
             if state is None:
@@ -184,7 +192,7 @@ class _LoopAlignment:
     def _region(self, number: int, given: Sequence[Rows | None]) -> RowGraphs:
         graphs = [op.regions[number] for op in self.ops]
         rows = {param: state for param, state in zip(graphs[0].params, given, strict=True) if state is not None}
-        return _aligned(graphs, self.sizes, rows, self.known, inside=True)
+        return _aligned(graphs, self.sizes, rows, self.known, inside=True, decides=self.op.name == "while_loop" and not number)
 
     def _given(self) -> list[Rows | None]:
         """Rows of the parameters; what begins with zero, and depends on rows after an iteration, is a sum over rows."""
@@ -204,6 +212,29 @@ class _LoopAlignment:
                     raise RowsMixed(f"{self.op.name} adds up rows, beginning with something else than zero", self.op.loc)
                 given[index] = SUM
         return given
+
+    def _leaves_rows_that_are_done(self, regions: Sequence[RowGraphs]) -> bool:
+        """True if a loop goes on while a mask of rows has one that is true, and keeps what it carries of the others: as they stay as they
+        are, so does their mask, and more iterations for other rows change nothing of them."""
+        (test, body), (producer, inside) = (region.graphs[0] for region in regions), (producers(region.graphs[0]) for region in regions)
+        decides = producer.get(test.results[0])
+        while decides is not None and decides.name == "reshape":
+            decides = producer.get(decides.operands[0])
+        if decides is None or decides.name != "reduce_or" or self.op.attrs["checkpoints"]:
+            return False
+        same = _SameValues(test, body, producer, inside)
+        for param, value in zip(body.params[:self.carries], body.results, strict=True):
+            chosen = inside.get(value)
+            if value is param:
+                continue
+            if chosen is None or chosen.name != "select" or chosen.operands[2] is not param or param not in regions[1].rows:
+                return False
+            mask = chosen.operands[0]
+            while (made := inside.get(mask)) is not None and made.name in ("broadcast", "reshape"):
+                mask = made.operands[0]
+            if not same(decides.operands[0], mask):
+                return False
+        return True
 
     def _check_carries(self, body: RowGraphs, given: Sequence[Rows | None]) -> None:
         results = body.graphs[0].results
@@ -244,6 +275,30 @@ class _LoopAlignment:
 
     def _mixed(self) -> RowsMixed:
         return RowsMixed(f"{self.op.name} computes rows from other rows", self.op.loc)
+
+
+class _SameValues:
+    """Whether two values of two regions of the same parameters are computed by the same ops."""
+
+    def __init__(self, one: Graph, two: Graph, producer: Mapping[Value, Op], other: Mapping[Value, Op]) -> None:
+        self.producer, self.other = producer, other
+        self.known = dict(zip(one.params, two.params, strict=True))
+
+    def __call__(self, value: Value, counterpart: Value) -> bool:
+        """True if they are."""
+        left = [(value, counterpart)]
+        while left:
+            one, two = left.pop()
+            if one in self.known:
+                if self.known[one] is not two:
+                    return False
+                continue
+            made, again = self.producer[one], self.other.get(two)
+            if again is None or made.regions or _key(made) != _key(again):
+                return False
+            self.known[one] = two
+            left += zip(made.operands, again.operands, strict=True)
+        return True
 
 
 def loops_apart(found: RowGraphs) -> RowGraphs:
@@ -322,8 +377,19 @@ def _check_attributes(ops: Sequence[Op], sizes: Sequence[int], rows: Mapping[Val
             if number is not None:
                 continue
             raise RowsMixed("a number depends on the number of rows in another way than by arithmetic", op.loc)
-        raise RowsMixed(f"{op.name} is another one for another number of rows", op.loc)
+        raise RowsMixed(_why_other(op, rows), op.loc)
     return number
+
+
+def _why_other(op: Op, rows: Mapping[Value, Rows]) -> str:
+    given = rows.get(op.operands[0]) if op.operands else None
+    if op.name == "slice":
+        return "slice takes some rows and leaves others"
+    if op.name == "scan":
+        return "scan takes the rows one after the other"
+    if given is not None and op.attrs.get("axis") == given.axis:
+        return f"{op.name} goes along the rows, and computes rows from other rows"
+    return f"{op.name} is another one for another number of rows"
 
 
 def _stops_with_rows(ops: Sequence[Op], axis: int) -> bool:

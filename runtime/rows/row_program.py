@@ -245,10 +245,9 @@ def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram
 
 
 def _check_reads(probe: RowProbe) -> None:
-    """Raise `RowsMixed` if Python used the number of rows, or a number that it computed is the same for all that are traced."""
+    """Raise `RowsMixed` if Python used the number of rows, or picked rows, or a number that it computed is the same for all sizes."""
     if probe.reads:
-        what, location = probe.reads[0]
-        raise RowsMixed(f"Python uses the number of rows itself, for {what}", location)
+        raise RowsMixed(*probe.reads[0])
     for number, location in probe.numbers.items():
         if not shows(number, TRACED_SIZES):
             raise RowsMixed("Python computes a number from the number of rows that is the same for those that are traced", location)

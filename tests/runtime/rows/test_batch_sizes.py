@@ -249,6 +249,19 @@ def test_loops_of_the_program() -> None:
     assert all(np.array_equal(*pair) for pair in zip(leaves(on_one(W, X, Y)), leaves(found(W, X, Y)), strict=True))
 
 
+def test_loops_that_rows_end() -> None:
+    """A loop of each row goes on, by vmap, until all rows of a panel are done; those that are stay as they are."""
+    def f(x: Any) -> Any:
+        def root(c: Any) -> Any:
+            return aj.while_loop(lambda z: abs(z * z - c) > 1e-12, lambda z: z - (z * z - c) / (2 * z), c)
+
+        roots = aj.vmap(root)(np.abs(x[:, 0]) + 1)
+        counted = aj.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] / 3), (0, x))[1]
+        return roots, counted, aj.cond(np.sum(x) > 0, np.negative, np.square, x)
+
+    assert made(check(f, X, rows=(0,), same_bits=True, sizes=(1, 7, 1000), backend="interpret")) == 1
+
+
 @pytest.mark.share(2)
 @pytest.mark.parametrize("rolled", [True, False])
 def test_loops_of_python(rolled: bool) -> None:
@@ -345,6 +358,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a comparison of what is computed": (lambda x: x * (2.0 if 0.5 * len(x) > 40 else 1.0), "for a comparison"),
     "a comparison of NumPy's number": (lambda x: x * (2.0 if np.float64(2) / len(x) > 0.05 else 1.0), "for a comparison"),
     "a method": (lambda x: x * (len(x) / 4).is_integer(), "for is_integer()"),
+    "reversed": (lambda x: x[::-1] * 2, "an index puts the rows in reverse order"),
     "a cut": (lambda x: x[:500] * 2, "some rows"),
     "a large cut": (lambda x: x[:200_000] * 2, "some rows"),
     "chunks": (lambda x: np.stack([np.mean(x[begin:begin + 128]) for begin in range(0, x.shape[0], 128)]), "for an index"),
@@ -356,7 +370,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "rows beside rows": (lambda x: x[1:] - x[:-1], "rows"),
     "products of rows": (lambda x: x @ x.T, "is not that of rows"),
     "sums of rows so far": (lambda x: np.cumsum(x, axis=0), "cumsum computes rows from other rows"),
-    "in order": (lambda x: np.sort(x, axis=0), "sort is another one for another number of rows"),
+    "in order": (lambda x: np.sort(x, axis=0), "sort goes along the rows"),
     "transposed": (lambda x: x.T * 2, "another axis"),
     "a decision": (lambda x: x if np.sum(x) > 1e9 else -x, "decides on values"),
     "the size": (lambda x: (x, x.shape[0]), "returns"),
@@ -366,12 +380,14 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a division by what may be zero": (lambda x: np.sum(x) * (1.0 / (x.shape[0] - 5)), "Python uses the number of rows itself"),
     "a cut size": (lambda x: np.sum(x) / np.minimum(x.shape[0], 200_000), "Python uses the number of rows itself, for np.minimum"),
     "no rows": (lambda x: np.ones(3) * x.shape[1], "nothing is computed from the rows"),
-    "a loop over rows of the program": (lambda x: aj.scan(lambda carry, row: (carry + np.sin(row), None), x[0] * 0, x)[0],
-                                        "scan is another one for another number of rows"),
+    "a loop over rows of the program": (lambda x: aj.scan(lambda carry, row: (carry + np.sin(row), None), np.zeros(6), x)[0],
+                                        "scan takes the rows one after the other"),
     "a sum within a loop, of which rows are made": (
-        lambda x: aj.fori_loop(0, 3, lambda _, h: h - 0.1 * np.sum(h, axis=0), x), "subtract computes rows from a sum over all rows"),
+        lambda x: aj.fori_loop(0, 3, lambda _, h: h - 0.1 * np.sum(h, axis=0), x), "rows depend on a sum over all rows, within a loop"),
     "a largest row within a loop": (
         lambda x: aj.scan(lambda h, _: (np.tanh(h), np.max(h)), x, np.ones(3))[1], "reduce_max combines rows in another way"),
+    "rows that are done within a loop": (
+        lambda x: aj.while_loop(lambda z: np.any(z > 0.1), lambda z: z / 2, x), "while_loop changes rows that are done until all rows are"),
     "a product of sums within a loop": (
         lambda x: aj.scan(lambda h, _: (np.tanh(h), np.sum(h) ** 2), x, np.ones(3))[1], "square is given a sum over all rows"),
     "a cosine of the size": (lambda x: np.sum(x) / np.cos(x.shape[0]), "Python uses the number of rows itself, for np.cos"),
