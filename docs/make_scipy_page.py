@@ -54,7 +54,8 @@ NOTES = {
     "linalg": "Signs and phases of vectors are those of `numpy.linalg`. `eig(a, b)` is that of `b ** -1 @ a`, in its order, and `b` must\n"
               "not be singular; left vectors have a largest component that is real and positive. `eigh(subset_by_value=...)` is refused\n"
               "with traced arrays.",
-    "interpolate": "`make_interp_spline` needs known places `x` (and knots `t`); derivatives go to `y`. `CubicSpline` takes traced ones.",
+    "interpolate": "`make_interp_spline`, `splrep` and kin need known places `x` (and knots `t`); derivatives go to `y`. `CubicSpline`\n"
+                   "takes traced ones. Where values decide on knots or on the smoothness (`s > 0`, `lam=None`), traced ones are refused.",
     "ndimage": """\
 Splines of the modes `reflect` and `grid-mirror` go through the elements exactly; SciPy's are off by 2e-7 (order 3) to 7e-5 (order 5)
 where an axis has 5 elements, and by rounding from 12 to 20 on. Gaussian filters with a traced `sigma` need `radius=`, the number of

@@ -36,9 +36,8 @@ _ONLY = {"sparse": ("block_array", "block_diag", "bmat", "diags", "diags_array",
 """Modules of which few functions have a rule."""
 _INTERPOLATORS = ("Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator",
                   "LinearNDInterpolator", "NearestNDInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator",
-                  "RegularGridInterpolator", "interp1d")
-_OF_PLAIN_POINTS = ("RectBivariateSpline", "UnivariateSpline")
-"""Interpolators whose points are plain."""
+                  "RegularGridInterpolator", "interp1d", "UnivariateSpline", "InterpolatedUnivariateSpline", "LSQUnivariateSpline",
+                  "RectBivariateSpline", "CloughTocher2DInterpolator")
 
 _intercepted: dict[str, Interception] = {}
 
@@ -308,12 +307,11 @@ def _of_tree(own: Function) -> Function:
 
 def _add_interpolators(functions: Interception, module: Any) -> None:
     methods: dict[Any, str] = {}
-    for name in (*_INTERPOLATORS, *_OF_PLAIN_POINTS):
+    for name in _INTERPOLATORS:
         kind = getattr(module, name)
-        if name in _INTERPOLATORS:
-            functions.add(kind, _constructor(name))
+        functions.add(kind, _constructor(name))
         for base in kind.__mro__:
-            for method in ("__call__", "integrate"):
+            for method in ("__call__", "integrate", "integral", "derivatives"):
                 if type(found := vars(base).get(method)) is FunctionType:
                     methods.setdefault(found, method)
     for found, method in methods.items():

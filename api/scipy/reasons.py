@@ -32,7 +32,7 @@ INSTEAD = {
     **dict.fromkeys(("root", "root_scalar", "fsolve", "brentq", "brenth", "bisect", "ridder", "newton", "toms748"), _ROOTS),
     **dict.fromkeys(("curve_fit", "least_squares", "leastsq"), _FITS),
     "fixed_point": "adjit.solve.fixed_point iterates as part of the program",
-    "rvs": _DRAWS, **dict.fromkeys(("fit", "fit_loc_scale"), _LIKELIHOOD), "expect": _INTEGRALS,
+    "rvs": _DRAWS, "roots": _ROOTS, "solve": _ROOTS, **dict.fromkeys(("fit", "fit_loc_scale"), _LIKELIHOOD), "expect": _INTEGRALS,
 }
 """What to call in place of a function that calls a Python function, where the program needs its result within."""
 
@@ -41,10 +41,10 @@ REMEDIES = {ABSENT: "write its density in NumPy, or call it by aj.pure_callback"
 
 METHODS = {
     "rvs": RANDOM, **dict.fromkeys(("fit", "fit_loc_scale"), "it searches for the parameters that fit best"),
-    "expect": "it calls a Python function until it is content",
+    "expect": "it calls a Python function until it is content", "roots": CONTENT, "solve": CONTENT,
     **dict.fromkeys(("cdf", "logcdf"), "it has no closed form, and SciPy integrates it by random points"),
 }
-"""Why methods of distributions take plain arrays alone."""
+"""Why methods of distributions and splines take plain arrays alone."""
 
 PARTS = {
     "sparse.csgraph": "graphs are of plain numbers: keep the edges of the path or tree that SciPy finds, and add up their traced weights",
@@ -107,10 +107,10 @@ _TEXT = {
         "`aj.hessian` and `aj.hvp` of `rosen`": "rosen_hess rosen_hess_prod",
     },
     "interpolate": {
-        FITS: "bisplrep make_lsq_spline make_smoothing_spline make_splprep make_splrep splprep splrep generate_knots",
+        FITS: "bisplrep make_splprep make_splrep splprep generate_knots",
         CALLS: "approximate_taylor_polynomial",
         CONTENT: "sproot",
-        "its object is made of plain numbers; BSpline and PPoly have rules": "bisplev insert spalde splantider splder splint pade",
+        "its object is made of plain numbers; BSpline and PPoly have rules": "bisplev insert pade",
         NOT_YET: "lagrange",
     },
     "ndimage": {

@@ -17,9 +17,25 @@ from __future__ import annotations
 from typing import Any
 
 from adjit.scipy.interpolate.bsplines import BSpline, make_interp_spline, splev
+from adjit.scipy.interpolate.fitting import (
+    InterpolatedUnivariateSpline,
+    LSQUnivariateSpline,
+    RectBivariateSpline,
+    UnivariateSpline,
+    around_surface,
+    around_univariate,
+    make_lsq_spline,
+    make_smoothing_spline,
+    spalde,
+    splantider,
+    splder,
+    splint,
+    splrep,
+)
 from adjit.scipy.interpolate.polynomials import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly
 from adjit.scipy.interpolate.scattered import (
     BarycentricInterpolator,
+    CloughTocher2DInterpolator,
     KroghInterpolator,
     LinearNDInterpolator,
     NearestNDInterpolator,
@@ -36,9 +52,11 @@ from adjit.scipy.interpolate.tables import RegularGridInterpolator, around_table
 from adjit.scipy.mirror import scipys, without_rule
 
 __all__ = [
-    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CubicHermiteSpline", "CubicSpline", "KroghInterpolator",
-    "LinearNDInterpolator", "NearestNDInterpolator", "PPoly", "PchipInterpolator", "RBFInterpolator", "RegularGridInterpolator",
-    "barycentric_interpolate", "griddata", "interp1d", "interpn", "krogh_interpolate", "make_interp_spline", "pchip_interpolate", "splev",
+    "Akima1DInterpolator", "BSpline", "BarycentricInterpolator", "CloughTocher2DInterpolator", "CubicHermiteSpline", "CubicSpline",
+    "InterpolatedUnivariateSpline", "KroghInterpolator", "LSQUnivariateSpline", "LinearNDInterpolator", "NearestNDInterpolator",
+    "PPoly", "PchipInterpolator", "RBFInterpolator", "RectBivariateSpline", "RegularGridInterpolator", "UnivariateSpline",
+    "barycentric_interpolate", "griddata", "interp1d", "interpn", "krogh_interpolate", "make_interp_spline", "make_lsq_spline",
+    "make_smoothing_spline", "pchip_interpolate", "spalde", "splantider", "splder", "splev", "splint", "splrep",
 ]
 
 def around(theirs: Any) -> Any:
@@ -50,7 +68,9 @@ def around(theirs: Any) -> Any:
         return around_radial(theirs)
     if isinstance(theirs, (scipy.LinearNDInterpolator, scipy.NearestNDInterpolator)):
         return around_scattered(theirs)
-    return around_table(theirs)
+    if isinstance(theirs, scipy.UnivariateSpline):
+        return around_univariate(theirs)
+    return around_surface(theirs) if isinstance(theirs, scipy.BivariateSpline) else around_table(theirs)
 
 
 _others = without_rule("interpolate", __all__)

@@ -203,14 +203,14 @@ def _continued(x: Any, t: Any, c: Any, k: int, nu: int, outside: int) -> Any:
 
 
 @dispatched
-def surface(theirs: Any, x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
-    """Values of a spline of two variables of SciPy's, on the grid of `x` and `y` or at pairs of them, or its derivatives. Outside it stays
-    what it is at the edge."""
-    (tx, ty, c), (kx, ky) = theirs.tck[:3], theirs.degrees
+def surface(tc: tuple[Any, Any, Any], degrees: tuple[int, int], x: Any, y: Any, dx: int = 0, dy: int = 0, grid: bool = True) -> Any:
+    """Values of a spline of two variables, of knots and coefficients [m, n], on the grid of `x` and `y` or at pairs of them, or its
+    derivatives. Outside it stays what it is at the edge."""
+    (tx, ty, c), (kx, ky) = map(float64, tc), degrees
     x, y = np.clip(float64(x), tx[kx], tx[-kx - 1]), np.clip(float64(y), ty[ky], ty[-ky - 1])
-    columns = ty.size - ky - 1
-    along_x = _evaluated(tx, c.reshape(-1, columns), x, kx, dx, True, 0)
-    along_y = _evaluated(ty, np.eye(columns), y, ky, dy, True, 0)
+    x, y = (np.atleast_1d(x), np.atleast_1d(y)) if grid else np.broadcast_arrays(x, y)
+    along_x = _evaluated(tx, c, x, kx, dx, True, 0)
+    along_y = _evaluated(ty, np.eye(c.shape[1]), y, ky, dy, True, 0)
     return np.matmul(along_x, along_y.T) if grid else np.sum(along_x * along_y, axis=-1)
 
 

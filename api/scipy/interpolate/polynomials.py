@@ -8,10 +8,15 @@ from typing import Any, cast
 import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
+from adjit.ir.spelling import nearest
 from adjit.scipy import linalg
-from adjit.scipy.mirror import arrays_of, is_plain, scipys
-from adjit.tracer.array import as_traced
+from adjit.scipy.mirror import arrays_of, attribute_of, is_plain, no_rule, scipys
+from adjit.scipy.reasons import METHODS, NOT_YET
+from adjit.tracer.array import TracedArray, as_traced
+from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.dispatch import dispatched
+from adjit.tracer.fresh_array import plain_of
+from adjit.tracer.functions.indexing import freeze
 from adjit.tracer.functions.shapes import normalize_axis
 from adjit.tracer.user_location import find_user_location
 
@@ -23,6 +28,15 @@ def float64(x: Any) -> Any:
         raise UnsupportedError("interpolation of complex numbers", find_user_location(),
                                hint="interpolate the real and the imaginary parts")
     return x.astype(np.float64, copy=False)
+
+
+def known(x: Any, what: str, instead: str = "pass them as plain arrays from outside") -> np.ndarray:
+    """An array from outside that decides on the program."""
+    if isinstance(x, (TracedArray, ArrayWrapper)):
+        raise UnsupportedError(f"{what} of an interpolator are traced", find_user_location(), hint=instead)
+    if isinstance(x, np.ndarray):
+        freeze(x)
+    return np.asarray(plain_of(x), np.float64)
 
 
 def into_place(found: Any, at: tuple[int, ...], axis: int) -> Any:
@@ -51,9 +65,21 @@ class Interpolator:
     _theirs: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or self._theirs is None:
-            raise AttributeError(f"{type(self).__name__} of traced arrays or tensors has no attribute {name!r}")
-        return getattr(self._theirs, name)
+        if name.startswith("_"):        # copies and pickles ask before there is anything
+            raise AttributeError(name)
+        kind = type(self).__name__
+        full_name = f"scipy.interpolate.{kind}.{name}"
+        if self._theirs is not None:
+            return attribute_of(self._theirs, name, full_name)
+        theirs = getattr(scipys("interpolate"), kind, None)
+        if not hasattr(theirs, name):
+            raise AttributeError(f"{kind} of traced arrays or tensors has no attribute {name!r}{nearest(name, dir(theirs))}", name=name,
+                                 obj=None)
+
+        def refuse(*args: Any, **kwargs: Any) -> Any:
+            raise no_rule(full_name, METHODS.get(name, NOT_YET))
+
+        return refuse
 
     def _is_plain(self, *args: Any) -> bool:
         return self._theirs is not None and is_plain(*args)

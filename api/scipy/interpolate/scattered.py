@@ -9,13 +9,11 @@ import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
 from adjit.runtime.pure_callback import pure_callback
-from adjit.scipy.interpolate.polynomials import Interpolator, PchipInterpolator, column, float64, into_place
+from adjit.scipy.interpolate.polynomials import Interpolator, PchipInterpolator, column, float64, into_place, known
 from adjit.scipy.interpolate.tables import interp1d
 from adjit.scipy.mirror import arrays_of, is_plain, scipys
-from adjit.tracer.array import TracedArray, as_traced
-from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.array import as_traced
 from adjit.tracer.dispatch import dispatched
-from adjit.tracer.fresh_array import plain_of
 from adjit.tracer.functions.composites import stop_gradient
 from adjit.tracer.functions.indexing import freeze
 from adjit.tracer.functions.shapes import normalize_axis
@@ -110,7 +108,7 @@ class KroghInterpolator(BarycentricInterpolator):
 
     def __init__(self, xi: Any, yi: Any, axis: int = 0) -> None:
         super().__init__(xi, yi, axis)
-        if self._theirs is None and np.unique(_known(self.xi, "the places")).size < np.size(xi):
+        if self._theirs is None and np.unique(known(self.xi, "the places")).size < np.size(xi):
             raise UnsupportedError("KroghInterpolator of traced derivatives: a place is there twice", find_user_location(),
                                    hint="CubicHermiteSpline takes traced derivatives")
 
@@ -119,15 +117,6 @@ def around_points(theirs: Any) -> BarycentricInterpolator:
     found = BarycentricInterpolator.__new__(BarycentricInterpolator)
     found._take(theirs)
     return found
-
-
-def _known(x: Any, what: str) -> np.ndarray:
-    """An array from outside that decides on the program."""
-    if isinstance(x, (TracedArray, ArrayWrapper)):
-        raise UnsupportedError(f"{what} of an interpolator are traced", find_user_location(), hint="pass them as plain arrays from outside")
-    if isinstance(x, np.ndarray):
-        freeze(x)
-    return np.asarray(plain_of(x), np.float64)
 
 
 def _whole(der: Any) -> None:
@@ -229,7 +218,7 @@ class RBFInterpolator(Interpolator):
         if is_plain(y, d):
             self._take(make(y, d, **options))
             return
-        y = _known(y, "the points")
+        y = known(y, "the points")
         self._take(make(y, np.eye(y.shape[0]), **options))      # coefficients are linear in values
         self._theirs, self._shape = None, np.shape(d)[1:]
         self._coefficients = as_traced(self._coefficients) @ np.reshape(float64(d), (y.shape[0], -1))
@@ -290,7 +279,7 @@ class _OfPoints(Interpolator):
         if is_plain(points, values):
             self._take(make(points, values, rescale=rescale, **more, **options))
             return
-        points = tuple(_known(x, "the points") for x in points) if isinstance(points, tuple) else _known(points, "the points")
+        points = tuple(known(x, "the points") for x in points) if isinstance(points, tuple) else known(points, "the points")
         count = np.shape(points[0])[0] if isinstance(points, tuple) else points.shape[0]
         self._take(make(points, np.zeros(count), rescale=rescale, **more, **options))
         self._theirs, self.values = None, values
@@ -355,6 +344,41 @@ def _on_simplices(values: Any, places: Any, made: Any, shape: tuple[int, ...], f
     return np.reshape(np.where(column(number < 0, found), fill, found), (*shape, *values.shape[1:]))
 
 
+class CloughTocher2DInterpolator(_OfPoints):
+    """Equivalent of `scipy.interpolate.CloughTocher2DInterpolator`: cubic, with continuous derivatives, on the triangles of known points
+    [n, 2], by values [n, ...], which may be traced. The places asked for are known: values are a matrix [places, n] times those of the
+    points, which SciPy makes while tracing.
+
+    >>> import numpy as np
+    >>> import adjit as aj
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> aj.grad(lambda y: CloughTocher2DInterpolator(points, y)(0.5, 0.0))(np.arange(4.0)).round(6)
+    array([ 0.530035,  0.469965, -0.030035,  0.030035])
+    """
+
+    _kind = "CloughTocher2DInterpolator"
+
+    def __init__(self, points: Any, values: Any, fill_value: Any = math.nan, tol: float = 1e-6, maxiter: int = 400, rescale: bool = False
+                 ) -> None:
+        super().__init__(points, values, fill_value, rescale, tol=tol, maxiter=maxiter)
+        self._of = points, {"tol": tol, "maxiter": maxiter, "rescale": rescale}
+
+    def _at(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        given = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
+        places = [known(each, "the places", "LinearNDInterpolator and RBFInterpolator take traced places") for each in given]
+        points, made = self._of
+        of_units = scipys("interpolate").CloughTocher2DInterpolator(points, np.eye(self._made.points.shape[0]), **made)
+        return _of_matrix(of_units(*places), self.values, self._made.fill_value)
+
+
+@dispatched
+def _of_matrix(matrix: Any, values: Any, fill: Any) -> Any:
+    values = float64(values)
+    outside = np.isnan(matrix[..., 0])
+    found = np.tensordot(np.where(outside[..., None], 0.0, matrix), values, 1)
+    return np.where(np.reshape(outside, (*outside.shape, *(1,) * (values.ndim - 1))), fill, found)
+
+
 class NearestNDInterpolator(_OfPoints):
     """Equivalent of `scipy.interpolate.NearestNDInterpolator`: the value of the nearest of known points [n, d]. Values may be traced, and
     have derivatives; those in places are 0.
@@ -392,7 +416,7 @@ def around_scattered(theirs: Any) -> Any:
 
 
 def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_value: Any = math.nan, rescale: bool = False) -> Any:
-    """Equivalent of `scipy.interpolate.griddata` with the methods "linear" and "nearest", of known points.
+    """Equivalent of `scipy.interpolate.griddata`, of known points; with the method "cubic" at known places.
 
     >>> import numpy as np
     >>> griddata(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), np.array([1.0, 2.0, 4.0]), (0.25, 0.5))
@@ -400,11 +424,12 @@ def griddata(points: Any, values: Any, xi: Any, method: str = "linear", fill_val
     """
     if is_plain(points, values, xi):
         return scipys("interpolate").griddata(points, values, xi, method, fill_value, rescale)
-    if method not in ("linear", "nearest"):
-        raise UnsupportedError(f"griddata(method={method!r}) of traced arrays", find_user_location(),
-                               hint='the methods "linear" and "nearest" are supported')
+    if method not in ("linear", "nearest", "cubic"):
+        raise ValueError(f"Unknown interpolation method {method!r}")
     if np.ndim(points) == 1 and not isinstance(points, tuple):
         return interp1d(points, values, method, axis=0, bounds_error=False,
                         fill_value="extrapolate" if method == "nearest" else fill_value)(xi[0] if isinstance(xi, tuple) else xi)
+    if method == "cubic":
+        return CloughTocher2DInterpolator(points, values, fill_value, rescale=rescale)(xi)
     kind = LinearNDInterpolator if method == "linear" else NearestNDInterpolator
     return kind(points, values, fill_value, rescale)(xi)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from adjit.ir.errors import ShapeError, UnsupportedError
-from adjit.scipy.interpolate.bsplines import BSpline, around_spline, make_interp_spline, splev, surface
+from adjit.scipy.interpolate.bsplines import BSpline, around_spline, make_interp_spline
 from adjit.scipy.interpolate.polynomials import Interpolator, around_polynomial, column, float64, into_place
 from adjit.scipy.mirror import arrays_of, is_plain, scipys
 from adjit.scipy.sliding import inexact
@@ -319,10 +318,6 @@ def around_table(theirs: Any) -> Any:
         return found
     if isinstance(theirs, scipy.interp1d):
         return _around_interp1d(theirs)
-    if isinstance(theirs, scipy.UnivariateSpline):
-        return lambda x, nu=0, ext=None: splev(x, theirs._eval_args, nu, theirs.ext if ext is None else ext)
-    if isinstance(theirs, scipy.BivariateSpline):
-        return functools.partial(surface, theirs)
     raise UnsupportedError(f"scipy.interpolate.{type(theirs).__name__} has no rule for traced places", find_user_location(),
                            hint="LinearNDInterpolator, RBFInterpolator, RegularGridInterpolator, interp1d, splines of one variable and "
                                 "RectBivariateSpline have rules")
