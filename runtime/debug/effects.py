@@ -111,9 +111,6 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
         builtins.print(*lines, file=getattr(sys, stream), **options)
 
     _run("print", show, tuple(values), {}, repr((forms, stream, options)))
-    scope = active_scope()
-    assert scope is not None
-    scope.root.printed.add(find_user_location())
     return True
 
 

@@ -122,6 +122,21 @@ def in_each_call(x: Any) -> Any:
     return x
 
 
+def test_tensors_that_calls_print_cause_no_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(x: Any, step: int) -> Any:
+        total = x.sum()
+        if step % 2 == 0:
+            print(f"{step}: {total:.1f}")
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = aj.compile(shown, backend="interpret")
+        for step in range(1, 7):
+            compiled(aj.ones(3) * step, step)
+    assert capsys.readouterr().out == "2: 6.0\n4: 12.0\n6: 18.0\n"
+
+
 @pytest.fixture(autouse=True)
 def nobody_warned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_while_traced, "_warned", set())

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from adjit.tracer.scope import active_scope
+from adjit.tracer.user_location import find_user_location
 
 
 class _Traces(threading.local):
@@ -44,6 +45,8 @@ def printed(*args: Any, **kwargs: Any) -> None:
     scope = active_scope()
     if scope is not None and scope.root.print is not None and scope.root.print(*args, **kwargs):
         return
+    if scope is not None:
+        scope.root.printed.add(find_user_location())
     flow = None if scope is None or scope.root.values is None else scope.root.values.flow
     if scope is None or not (_traces.made or (flow is not None and (flow.exploring or flow.guided))):
         builtins.print(*args, **kwargs)

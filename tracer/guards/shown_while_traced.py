@@ -33,9 +33,9 @@ _warned: set[_Shown] = set()
 
 
 def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Location | None], printed: Iterable[Location | None] = ()) -> None:
-    """Warn, once for each line, where a function whose code is `codes` decides on values whether, or how often, something is shown; but for
-    lines at which the program itself has `printed`."""
-    shown_by_program = {(_name(each.file), each.line) for each in printed if each is not None}
+    """Warn, once for each line, where a function whose code is `codes` decides on values whether, or how often, something is shown. Of
+    lines that print those count at which the trace has `printed`: what it does not come to, or leaves to its calls, is nothing yet."""
+    by_trace = {(_name(each.file), each.line) for each in printed if each is not None}
     decided = {(_name(each.file), each.line) for each in decisions if each is not None}
     every = {inner: None for code in codes for inner in _with_nested(code)} if decided else {}
     shown = {code: dict.fromkeys(_shown_by(code)) for code in every}        # at each offset, also by what is called there
@@ -53,7 +53,7 @@ def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Locatio
             break
     for code, found in shown.items():
         for offset, what in found:
-            if what not in _warned and (_name(what.file), what.line) not in shown_by_program and any(
+            if what not in _warned and (what.verb != "prints" or (_name(what.file), what.line) in by_trace) and any(
                     (_name(code.co_filename), line) in decided for line in lines_that_decide(code, offset)):
                 _warned.add(what)
                 warnings.warn_explicit(
