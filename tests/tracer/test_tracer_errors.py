@@ -51,7 +51,7 @@ def fails_here(fun, *args, error, message, hint, **kwargs):
         (lambda x: x.tolist(), r".tolist\(\) of a traced array", "return it"),
         (lambda x: range(x.astype(int)[0, 0]), "the use as an integer", "static argument"),
         (lambda x: scipy.linalg.schur(x[:, :2]), "calling a function of SciPy", "`eig`, `qr`, `solve_sylvester` and `sqrtm` have rules"),
-        (lambda x: scipy.stats.gaussian_kde(x), "calling a function of SciPy", "adjit.scipy has no rule for it"),
+        (lambda x: scipy.stats.rv_histogram((x, x)), "calling a function of SciPy", "adjit.scipy has no rule for it"),
         (lambda x: np.random.default_rng(0).normal(x), "making an ordinary ndarray", "use functions of NumPy"),
         (lambda x: scipy.special.erf([x[0, 0], x[0, 1]]), "making an ordinary ndarray", "pass np.array(list)"),
         (lambda x: x[0, 0] in (1.0, 2.0), "the truth value", "np.where"),
