@@ -113,9 +113,12 @@ class DeviceArray(DeviceLeaf):
         too. Raises `InPlaceError` for a view that repeats elements."""
         if not self.nbytes or content is self:
             return
-        if self._view is not None and self._view.write is None:
-            raise InPlaceError(f"a view of shape {self.shape} on a device is written to in place, and may repeat elements, as after "
-                               "expand() or unfold()", find_user_location(), hint="write to a copy: x = x.clone()")
+        view = self._view
+        while view is not None:         # before anything is written, to this array or to what it is a view of
+            if view.write is None:
+                raise InPlaceError(f"a view of shape {self.shape} on a device is written to in place, and may repeat elements, as after "
+                                   "expand() or unfold()", find_user_location(), hint="write to a copy: x = x.clone()")
+            view = view.base._view
         self._follow_base()
         self._store(content)
         self.written()

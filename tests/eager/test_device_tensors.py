@@ -352,6 +352,10 @@ def test_views_that_are_detached_follow_their_base() -> None:
     for write in (lambda x: x.expand(2, 6).add_(1), lambda x: x.unfold(0, 3, 1)[0].mul_(2)):
         with pytest.raises(InPlaceError, match="may repeat elements"):
             write(aj.ones(6, device="cuda"))
+    row = aj.ones(6, device="cuda").expand(2, 6).transpose(0, 1)[0]
+    with pytest.raises(InPlaceError, match="may repeat elements"):
+        row.add_(1)
+    assert row.tolist() == [1.0, 1.0]       # nothing was written
 
 
 def test_cards_by_name() -> None:
