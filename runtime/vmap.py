@@ -26,6 +26,7 @@ from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.region_trace import trace_region
 from adjit.tracer.results import NumberLeaf, StaticLeaf
+from adjit.tracer.signature import is_by_reference
 from adjit.tracer.trees import NAMESPACE, Tree, flatten, is_static, optree, paths, structure_text, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -241,7 +242,7 @@ def _opened(leaf: Any) -> Any:
 def _checked_axis(leaf: Any, axis: int, what: str) -> int | None:
     """Axis of a leaf, not negative; None for a leaf that is no number or array, and the same for all examples."""
     array = _opened(leaf)
-    if is_static(leaf) and not isinstance(leaf, (bool, int)):
+    if is_by_reference(leaf) or (is_static(leaf) and not isinstance(leaf, (bool, int))):
         return None
     if not isinstance(array, (np.ndarray, np.generic, TracedArray, bool, int, float)):
         return None

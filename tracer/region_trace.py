@@ -17,7 +17,7 @@ from adjit.tracer.changed_arguments import check_arguments
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.results import NumberLeaf, OutLeaf, StaticLeaf, collect_results
 from adjit.tracer.scope import Scope, active_scope, entered
-from adjit.tracer.signature import function_name
+from adjit.tracer.signature import function_name, is_by_reference
 from adjit.tracer.trees import Tree, TreeSpec, flatten, is_static, unflatten
 from adjit.tracer.user_location import find_user_location
 
@@ -67,15 +67,15 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     With `axes`, one for each leaf of the arguments, the function gets one example of each batch along such an axis; the operand is the
     batch, with this axis first.
 
-    Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings and callables
-    are static. If `writable`, the function may write to its arguments, which are copies; with `hands_writes_on` it may write to other
-    arrays from outside.
+    Arrays among the arguments, traced or plain, and Python floats become parameters; bools, integers, strings, callables
+    and objects of the user's classes are static. If `writable`, the function may write to its arguments, which are copies; with
+    `hands_writes_on` it may write to other arrays from outside.
     """
     outer = active_scope()
     if outer is None or not isinstance(outer.builder, GraphBuilder):
         raise TraceError("a region is traced outside of a trace", find_user_location())
     all_leaves, tree = flatten((tuple(args), dict(kwargs or {})))
-    arguments = [leaf if is_static(leaf) else as_traced(leaf) for leaf in all_leaves]
+    arguments = [leaf if is_static(leaf) or is_by_reference(leaf) else as_traced(leaf) for leaf in all_leaves]
     along = axes or [None] * len(arguments)
     operands = [leaf.value if axis is None else move_axis(leaf.value, axis, 0) for leaf, axis in zip(arguments, along, strict=True)
                 if isinstance(leaf, TracedArray)]
@@ -137,7 +137,8 @@ def region_key(args: Sequence[Any]) -> tuple[Any, ...]:
     """Key of a region traced for these arguments at the user's line: calls with equal keys have equal regions, if the function reads
     nothing besides its arguments. Static leaves are compared by identity, so `args` have to be kept with the key."""
     leaves, tree = flatten(tuple(args))
-    return find_user_location(), tree, *(id(leaf) if is_static(leaf) else _leaf_key(as_traced(leaf)) for leaf in leaves)
+    return find_user_location(), tree, *(
+        id(leaf) if is_static(leaf) or is_by_reference(leaf) else _leaf_key(as_traced(leaf)) for leaf in leaves)
 
 
 def _leaf_key(leaf: TracedArray) -> tuple[Any, ...]:

@@ -95,6 +95,8 @@ def check_result(leaf: Any, tree: TreeSpec, index: int) -> None:
     """Raise `UnsupportedError` if leaf number `index` of a result cannot be part of a result."""
     if isinstance(leaf, (TracedArray, np.ndarray, float, complex, np.generic)):
         return
+    if (scope := active_scope()) is not None and id(leaf) in scope.root.outside():
+        return      # an object that is compared at every call, and keeps what each call stores in it: `return self`
     if is_static(leaf):
         if callable(leaf) and _holds_traced(leaf):
             raise UnsupportedError(f"the function returns a {type(leaf).__name__} that holds a traced array, at result{paths(tree)[index]}",

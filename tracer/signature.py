@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from adjit.tracer.array_checks import check_array
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, IdentityKeyed, held_by
 from adjit.tracer.foreign_arrays import foreign_array, is_foreign_array, is_on_card, type_name
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
+from adjit.tracer.guards.module_owner import ModuleOwner, owner_of_class
 from adjit.tracer.trees import TreeSpec, as_name, flatten_arguments, is_static, paths, structure_text
 from adjit.tracer.user_location import find_user_location
 
@@ -96,7 +97,7 @@ class CallSignature:
     def owners(self) -> list[Any]:
         """Objects that `key` names by their identity: the key is valid as long as they live."""
         bound = [self.function.__self__] if isinstance(self.function, MethodType) else []
-        return bound + [leaf for leaf in self.all_leaves if isinstance(leaf, _by_reference())]
+        return bound + [leaf for leaf in self.all_leaves if is_by_reference(leaf)]
 
     def on_devices(self) -> list[tuple[str, str]]:
         """Path and device of each leaf that is in the memory of a device."""
@@ -143,10 +144,17 @@ class CallSignature:
 
 
 def _by_reference() -> tuple[type, ...]:
-    """Classes of arguments that are no trees: what the function reads of them is compared at every call, as of the objects in its
-    closure."""
+    """Classes of arguments that are no trees, besides those of the user: what the function reads of them is compared at every call, as of
+    the objects in its closure."""
     namespace = loaded("argparse", "Namespace")
-    return (IdentityKeyed,) if namespace is None else (IdentityKeyed, namespace)
+    return (IdentityKeyed, SimpleNamespace) if namespace is None else (IdentityKeyed, SimpleNamespace, namespace)
+
+
+def is_by_reference(leaf: Any) -> bool:
+    """True for an argument that is taken by reference: an object of a class of the user's that is neither a number nor an array."""
+    return isinstance(leaf, _by_reference()) or (
+        owner_of_class(type(leaf)) is ModuleOwner.USER and type(leaf) is not StaticArgument and not is_static(leaf) and not isinstance(
+            leaf, (ArrayWrapper, DeviceLeaf, TracedArray, np.ndarray, np.generic, float, complex)) and not is_foreign_array(leaf))
 
 
 def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
@@ -188,6 +196,8 @@ def flatten_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
         elif type(leaf) is StaticArgument or is_static(leaf):
             value = leaf.value if type(leaf) is StaticArgument else leaf
             keys.append(("static", _static_key(value, partial(_path, fun, len(args), tree, index))))
+        elif is_by_reference(leaf):
+            keys.append(("static", (type(leaf), id(leaf)), IdentityKeyed))
         else:
             array = _as_array(leaf, partial(_path, fun, len(args), tree, index))
             arrays.append(array)

@@ -18,7 +18,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray, unwrap, wrap
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_errors import write_refused
-from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 from adjit.tracer.captured_tables import capture_tables
 from adjit.tracer.caught_errors import check_refused
 from adjit.tracer.changed_arguments import change_of_argument, changed_arguments
@@ -43,11 +43,11 @@ from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
 from adjit.tracer.guards.function_caches import clean_caches
 from adjit.tracer.guards.memos import Memos
-from adjit.tracer.guards.module_owner import module_of
+from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of_class
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.other_attributes import OtherAttributes
 from adjit.tracer.guards.printing import note_trace
-from adjit.tracer.guards.reachability import Reachability
+from adjit.tracer.guards.reachability import Reachability, Roots
 from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.source import MISSING, names_in, rebind
@@ -535,10 +535,16 @@ def _argument(param: Value, leaf: Any, scope: Scope, index: int, weak: bool) -> 
     return argument
 
 
-def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> list[Any]:
+def trace_roots(fun: Callable[..., Any], signature: CallSignature) -> Roots:
     """Roots of the objects that a trace may read besides its traced arguments: the function and its static arguments."""
-    return [fun, *(leaf.value if isinstance(leaf, StaticArgument) else leaf for index, leaf in enumerate(signature.all_leaves)
-                   if not signature.is_traced(index))]
+    static = [(index, leaf.value if isinstance(leaf, StaticArgument) else leaf) for index, leaf in enumerate(signature.all_leaves)
+              if not signature.is_traced(index)]
+    roots = Roots([fun, *(leaf for _, leaf in static)])
+    named = [(index, leaf) for index, leaf in static
+             if owner_of_class(type(leaf)) is ModuleOwner.USER and not isinstance(leaf, IdentityKeyed)]
+    paths = signature.leaf_paths() if named else []
+    roots.paths = {id(leaf): paths[index] for index, leaf in reversed(named)}
+    return roots
 
 
 def _warn_of_unguarded(reach: Reachability, fun: Callable[..., Any]) -> None:

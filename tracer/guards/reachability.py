@@ -146,6 +146,12 @@ class Mentions(NamedTuple):
     evaluated: frozenset[str] = frozenset()
 
 
+class Roots(list[Any]):
+    """Objects to begin with. `paths`: what the code calls some of them, by identity."""
+
+    paths: Mapping[int, str] = MappingProxyType({})
+
+
 class Reachability:
     """Sources that some functions and objects reach.
 
@@ -229,8 +235,9 @@ class _Walk:
                         frozenset(self.evaluated))
 
     def run(self, roots: Iterable[Any]) -> None:
+        paths = roots.paths if isinstance(roots, Roots) else {}
         for root in roots:
-            self.follow(root, "")
+            self.follow(root, paths.get(id(root), ""))
         self.follow_waiting()
         self.evaluate_texts()
         if MODULES in self.names:       # at last, so that paths are those of the code where there are some
