@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adjit.codegen.llvm.target import is_installed
 from adjit.codegen.process.gc_pause import gc_paused
@@ -24,7 +24,7 @@ from adjit.runtime.caches.disk_cache import compiler
 from adjit.runtime.caches.graph_cache import find_program, keep_program, program_key
 from adjit.runtime.distributed.agreement import check_collectives, collectives_of
 from adjit.runtime.first_call_notice import begin_stage
-from adjit.runtime.native.code import native_target
+from adjit.runtime.native.code import NativeCode, native_target
 from adjit.runtime.native.executable import NativeExecutable
 from adjit.runtime.native.threads import TEAM_CODE
 from adjit.runtime.warmup import WARM_UP
@@ -84,7 +84,6 @@ class CompiledGraph:
     backend_milliseconds: float
 
 
-@off_main_thread
 def compile_graph(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
                   on_pass: Callable[[str, Graph], None] | None = None, passes: str = "PIPELINE",
                   stage: Stage = Stage.TRACED, card: int = 0) -> CompiledGraph:
@@ -92,17 +91,38 @@ def compile_graph(graph: Graph, backend: str, options: Options, threads: int, ve
     `passes/pipeline.py`, which takes 20 ms to import and is not needed for a program on disk. `card` is the number of the one that the
     backend "cuda" is for.
 
-    A native program is looked up on disk by its graph, unless passes are to be verified or reported.
+    A native program is looked up on disk by its graph, unless passes are to be verified or reported: on the calling thread, if no pass has
+    to run before, as a first use of an eager operation would wait for another thread as long as for the program.
     """
+    if not is_installed("scipy"):
+        _check_libraries(graph)
+    if backend == "native" and passes != "PIPELINE" and not verify and on_pass is None:
+        begin = time.perf_counter()
+        code = find_program(program_key(graph, passes, options, native_target(), compiler()), graph)
+        if code is not None:
+            WARM_UP.notify_cache_lookup(missed=False)
+            return _found(code, graph, threads, lambda: pass_pipeline.run_pipeline(
+                graph, options, False, None, getattr(pass_pipeline, passes), stage), begin)
+    return _off_main_thread(graph, backend, options, threads, verify, on_pass, passes, stage, card)
+
+
+def _found(code: NativeCode, graph: Graph, threads: int, run_passes: Callable[[], PipelineResult], begin: float) -> CompiledGraph:
+    """What was compiled before."""
+    check_collectives(graph, code.artifact.collectives)
+    pipeline = DeferredPipeline(run_passes)
+    executable = NativeExecutable(code, lambda: pipeline.final, threads)
+    return CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
+
+
+@off_main_thread
+def _off_main_thread(*arguments: Any) -> CompiledGraph:
     with gc_paused():
-        return _compile(graph, backend, options, threads, verify, on_pass, passes, stage, card)
+        return _compile(*arguments)
 
 
 def _compile(graph: Graph, backend: str, options: Options, threads: int, verify: bool,
              on_pass: Callable[[str, Graph], None] | None, passes: str, stage: Stage, card: int) -> CompiledGraph:
     begin = time.perf_counter()
-    if not is_installed("scipy"):
-        _check_libraries(graph)
     before: tuple[PassRecord, ...] = ()
     is_cached = (backend == "native" or (backend == "cuda" and isinstance(devices.driver(card), driver.Driver))) and not verify and \
         on_pass is None
@@ -130,10 +150,8 @@ def _compile(graph: Graph, backend: str, options: Options, threads: int, verify:
         if code is None:
             made = _compile_new(graph, backend, options, threads, run_passes, on_pass, key, begin, card)
     if code is not None:
-        pipeline = DeferredPipeline(run_passes)
-        executable = NativeExecutable(code, lambda: pipeline.final, threads)
-        made = CompiledGraph(pipeline, executable, 0.0, (time.perf_counter() - begin) * 1e3)
-    check_collectives(graph, collectives_of(made.pipeline.final) if code is None else code.artifact.collectives)
+        return _found(code, graph, threads, run_passes, begin)
+    check_collectives(graph, collectives_of(made.pipeline.final))
     return made
 
 

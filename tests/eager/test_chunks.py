@@ -12,12 +12,14 @@ import pytest
 import adjit as aj
 from adjit.codegen.numpy import chunks
 from adjit.codegen.numpy.chunks import CHUNK, MANY_ELEMENTS, MIN_ELEMENTS, SMALL_CHUNK, ChunkGraph
+from adjit.codegen.process.off_main_thread import Task
 from adjit.eager.call import known_calls
 from adjit.ir.errors import IndexingError
 from adjit.ir.ops.random import philox_word
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.nn import functional
+from adjit.runtime.native import chunk_kernel
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="native programs are for Linux on x86-64")
@@ -375,3 +377,19 @@ def test_rows_are_scanned_and_indexed_by_machine_code(monkeypatch: pytest.Monkey
     x.gather(1, indices).backward(aj.ones(200, 300))
     assert called[2:] == ["at_indices", "at_indices"]
     np.testing.assert_array_equal(x.grad.numpy()[:, 0], np.full(200, 300.0))
+
+
+def test_kernels_on_disk_are_loaded_by_the_thread_that_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one, and its start, would take as long as the rest."""
+    x, begun = aj.ones(5), []
+    x.erfc()
+    known_calls.clear()
+    chunk_kernel._compiled.cache_clear()
+    begin = Task.begin
+    monkeypatch.setattr(Task, "begin", lambda task: [begun.append(task), begin(task)][1])
+    for _ in range(2):      # what is not on disk yet is compiled, and then found there
+        begun.clear()
+        x.erfc()
+        known_calls.clear()
+        chunk_kernel._compiled.cache_clear()
+    assert begun == []
