@@ -24,6 +24,20 @@ from adjit.scipy.mirror import without_rule
 from adjit.scipy.stats import discrete, on_an_interval, on_the_line, positive, transformed, weibull_and_pareto
 from adjit.scipy.stats.correlation import linregress, pearsonr, pointbiserialr, rankdata, spearmanr
 from adjit.scipy.stats.distribution import Distribution
+from adjit.scipy.stats.further_summaries import (
+    describe,
+    differential_entropy,
+    directional_stats,
+    kstat,
+    kstatvar,
+    scoreatpercentile,
+    tmax,
+    tmean,
+    tmin,
+    tsem,
+    tstd,
+    tvar,
+)
 from adjit.scipy.stats.hypotheses import (
     bartlett,
     chisquare,
@@ -110,12 +124,14 @@ globals().update({name: make(name) for name, make in _CLASSES.items()})
 
 __all__ = [
     *sorted(_CLASSES),
-    "bartlett", "boxcox", "boxcox_llf", "chisquare", "circmean", "circstd", "circvar", "dirichlet", "dirichlet_multinomial",
-    "energy_distance", "entropy", "f_oneway", "gaussian_kde", "gmean", "gstd", "gzscore", "hmean", "invwishart", "iqr", "jarque_bera",
-    "ks_1samp", "kstest", "kurtosis", "kurtosistest", "levene", "linregress", "matrix_normal", "median_abs_deviation", "moment",
-    "multinomial", "multivariate_normal", "multivariate_t", "normaltest", "pearsonr", "pmean", "pointbiserialr", "power_divergence",
-    "rankdata", "sem", "skew", "skewtest", "spearmanr", "trim_mean", "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel",
-    "variation", "vonmises_fisher", "wasserstein_distance", "wishart", "yeojohnson", "yeojohnson_llf", "zmap", "zscore",
+    "bartlett", "boxcox", "boxcox_llf", "chisquare", "circmean", "circstd", "circvar", "describe", "differential_entropy",
+    "directional_stats", "dirichlet", "dirichlet_multinomial", "energy_distance", "entropy", "f_oneway", "gaussian_kde", "gmean",
+    "gstd", "gzscore", "hmean", "invwishart", "iqr", "jarque_bera", "ks_1samp", "kstat", "kstatvar", "kstest", "kurtosis",
+    "kurtosistest", "levene", "linregress", "matrix_normal", "median_abs_deviation", "moment", "multinomial", "multivariate_normal",
+    "multivariate_t", "normaltest", "pearsonr", "pmean", "pointbiserialr", "power_divergence", "rankdata", "scoreatpercentile", "sem",
+    "skew", "skewtest", "spearmanr", "tmax", "tmean", "tmin", "trim_mean", "tsem", "tstd", "ttest_1samp", "ttest_ind",
+    "ttest_ind_from_stats", "ttest_rel", "tvar", "variation", "vonmises_fisher", "wasserstein_distance", "wishart", "yeojohnson",
+    "yeojohnson_llf", "zmap", "zscore",
 ]
 
 _others = without_rule("stats", __all__)

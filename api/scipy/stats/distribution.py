@@ -15,6 +15,7 @@ from adjit.ir.spelling import nearest
 from adjit.ir.types import F64, is_float
 from adjit.scipy.mirror import attribute_of, is_plain, no_rule, scipys
 from adjit.scipy.reasons import METHODS, NOT_YET
+from adjit.scipy.stats.shapes import SHAPES
 from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
@@ -53,6 +54,7 @@ class Distribution:
             setattr(self, public, self._entry(public, True))
         for public in self.of_parameters:
             setattr(self, public, self._entry(public, False))
+        self._skewness, self._kurtosis = self._entry("skewness", False), self._entry("kurtosis", False)
 
     def _entry(self, public: str, of_variable: bool) -> Callable[..., Any]:
         names = (*self._variables(public)[:of_variable], *self.shapes, *self.placed)
@@ -86,19 +88,39 @@ class Distribution:
         return ({"ppf": "q", "isf": "q", "interval": "confidence"}.get(public, self.variable),)
 
     def stats(self, *args: Any, moments: str = "mv", **kwargs: Any) -> Any:
-        """Equivalent of `scipy.stats` distributions' `stats`: the mean ("m") and the variance ("v")."""
-        known = {"m": self.mean, "v": self.var}
+        """Equivalent of `scipy.stats` distributions' `stats`: the mean ("m"), the variance ("v"), and of many distributions the skewness
+        ("s") and the excess kurtosis ("k")."""
+        if (theirs := plain_function(self.name, "stats", args, kwargs)) is not None:
+            return theirs(*args, moments=moments, **kwargs)
+        known = {"m": self.mean, "v": self.var, "s": self._skewness, "k": self._kurtosis}
         if not known.keys() >= set(moments):
-            raise UnsupportedError(f"{self.name}.stats(moments={moments!r})", find_user_location(), hint="there are 'm' and 'v'")
+            raise UnsupportedError(f"{self.name}.stats(moments={moments!r})", find_user_location(), hint="there are 'm', 'v', 's' and 'k'")
         results = tuple(known[letter](*args, **kwargs) for letter in known if letter in moments)
         return results if len(results) > 1 else results[0]
 
     def moment(self, order: int, *args: Any, **kwargs: Any) -> Any:
-        """Equivalent of `scipy.stats` distributions' `moment`, for orders 1 and 2."""
-        if order not in (1, 2):
-            raise UnsupportedError(f"{self.name}.moment of order {order}", find_user_location(), hint="there are the orders 1 and 2")
+        """Equivalent of `scipy.stats` distributions' `moment`, for orders 0 to 4 (3 and 4 as `stats`)."""
+        if (theirs := plain_function(self.name, "moment", args, kwargs)) is not None:
+            return theirs(order, *args, **kwargs)
+        if order not in (0, 1, 2, 3, 4):
+            raise UnsupportedError(f"{self.name}.moment of order {order}", find_user_location(), hint="there are the orders 0 to 4")
         mean = self.mean(*args, **kwargs)
-        return mean if order == 1 else self.var(*args, **kwargs) + np.square(mean)
+        if order < 2:
+            return mean if order else np.ones_like(mean)
+        variance = self.var(*args, **kwargs)
+        if order == 2:
+            return variance + np.square(mean)
+        third = self._skewness(*args, **kwargs) * variance ** 1.5
+        if order == 3:
+            return third + 3.0 * mean * variance + mean ** 3
+        fourth = (self._kurtosis(*args, **kwargs) + 3.0) * np.square(variance)
+        return fourth + 4.0 * mean * third + 6.0 * np.square(mean) * variance + mean ** 4
+
+    def nnlf(self, theta: Any, x: Any) -> Any:
+        """Equivalent of `scipy.stats` distributions' `nnlf`: minus the sum of log densities of samples, by parameters in a row."""
+        if (theirs := plain_function(self.name, "nnlf", (theta, x), {})) is not None:
+            return theirs(theta, x)
+        return -np.sum(getattr(self, self.of_variable[1])(x, *theta))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Frozen:
         return Frozen(self, args, kwargs)
@@ -121,6 +143,19 @@ class Distribution:
 
     def _public_median(self, *parameters: Any) -> Any:
         return self._public_ppf(FUNCTIONS["astype"](as_traced(0.5), parameters[0].dtype), *parameters)
+
+    def _public_skewness(self, *parameters: Any) -> Any:
+        return self._of_shape(0, parameters)
+
+    def _public_kurtosis(self, *parameters: Any) -> Any:
+        return self._of_shape(1, parameters)
+
+    def _of_shape(self, number: int, parameters: tuple[Any, ...]) -> Any:
+        if self.name not in SHAPES:
+            raise self._not_closed("stats")
+        shapes, (loc, *scale) = parameters[:len(self.shapes)], parameters[len(self.shapes):]
+        good = self._valid(*shapes) & np.True_ & (loc == loc) & (scale[0] > 0 if scale else np.True_)
+        return np.where(good, SHAPES[self.name](*shapes)[number], math.nan)
 
     def _public_interval(self, confidence: Any, *parameters: Any) -> tuple[Any, Any]:
         return self._public_ppf((1.0 - confidence) / 2.0, *parameters), self._public_ppf((1.0 + confidence) / 2.0, *parameters)

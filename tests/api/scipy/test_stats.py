@@ -15,6 +15,7 @@ import adjit as aj
 import adjit.scipy.stats as stats
 from adjit.errors import NonDifferentiableError, UnsupportedError
 from adjit.scipy.stats import distribution
+from adjit.scipy.stats.shapes import SHAPES as WITH_SKEWNESS
 
 pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -121,6 +122,25 @@ def test_moments_are_those_of_scipy(name: str) -> None:
         except UnsupportedError:
             continue
         np.testing.assert_allclose(found, getattr(theirs, moment)(*shapes, *place), rtol=1e-9, err_msg=moment)
+
+
+def test_skewness_and_kurtosis_are_those_of_scipy() -> None:
+    """And with them moments of third and fourth order; derivatives are those of differences."""
+    for name in WITH_SKEWNESS:
+        ours, theirs, given = getattr(stats, name), getattr(scipy.stats, name), SHAPES.get(name, ())
+        if name in ("t", "pareto", "invgamma"):
+            np.testing.assert_allclose(ours.stats(*given, moments="sk"), theirs.stats(*given, moments="sk"), rtol=1e-10)
+            given = (6.5,)
+        place = (2.0,) if name in DISCRETE else (0.5, 2.0)
+        expected = *theirs.stats(*given, *place, moments="mvsk"), *(theirs.moment(order, *given, *place) for order in (0, 3, 4))
+        found = *ours.stats(*given, *place, moments="mvsk"), *(ours.moment(order, *given, *place) for order in (0, 3, 4))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13, err_msg=name)
+    slope = aj.compile(aj.grad(lambda a: stats.beta(a, 2.0, scale=1.5).moment(4)), backend="interpret")(1.3)
+    assert slope == pytest.approx((stats.beta(1.3001, 2.0, scale=1.5).moment(4) - stats.beta(1.2999, 2.0, scale=1.5).moment(4)) / 2e-4)
+    found = aj.compile(lambda theta: stats.gamma.nnlf(theta, POINTS[8:12]), backend="interpret")((2.0, 0.5, 2.0))
+    np.testing.assert_allclose(found, scipy.stats.gamma.nnlf((2.0, 0.5, 2.0), POINTS[8:12]), rtol=1e-12)
+    with pytest.raises(UnsupportedError, match=r"burr12\.stats has no closed form here"):
+        aj.compile(lambda c: stats.burr12.stats(c, 3.0, moments="s"))(2.0)
 
 
 @parametrize_within("name", [name for name in NAMES if SHAPES.get(name)])

@@ -15,11 +15,11 @@ from adjit.errors import UnsupportedError
 
 theirs = pytest.importorskip("scipy.stats")
 from adjit.scipy import stats  # noqa: E402
-from adjit.scipy.stats import summaries  # noqa: E402
+from adjit.scipy.stats import further_summaries, summaries  # noqa: E402
 
 RANDOM = np.random.default_rng(1)
 X, M, Q, CUBE = RANDOM.normal(size=9), RANDOM.normal(size=(4, 6)), RANDOM.uniform(0.2, 2, (4, 6)), RANDOM.uniform(0.2, 2, (2, 3, 4))
-NAMES = [name for name in summaries.__dict__ if name in stats.__all__]
+NAMES = [name for module in (summaries, further_summaries) for name in module.__dict__ if name in stats.__all__]
 
 CASES: dict[str, Case] = {
     **{name: (lambda s, name=name: lambda m: [getattr(s, name)(m), getattr(s, name)(m, axis=1), getattr(s, name)(m, axis=None)], (Q,))
@@ -38,6 +38,14 @@ CASES: dict[str, Case] = {
     "to normal ones": (lambda s: lambda q, x: [
         s.boxcox(q[0], 0.3), s.boxcox_llf(0.4, q, axis=1), s.yeojohnson(x, 0.7), s.yeojohnson(x, 0.0), s.yeojohnson(x, 2.0),
         s.yeojohnson_llf(0.3, x)], (Q, X)),
+    "within limits": (lambda s: lambda q, m: [
+        s.tmean(q), s.tmean(q, (0.5, 1.5)), s.tvar(q, (0.5, None), (False, True), 1), s.tstd(m, (-1, 2), axis=None), s.tsem(q, ddof=0),
+        s.tmin(q, 0.5, keepdims=True), s.tmax(q, 1.0, 1, False), s.tmax(m)], (Q, M)),
+    "described": (lambda s: lambda q, x, c: [
+        *s.describe(q)[2:], *s.describe(q, None, 0, False)[1], *(s.kstat(c, n, axis=(0, 2)) for n in (1, 2, 3, 4)), s.kstatvar(q, axis=1),
+        s.kstatvar(x, 1), *(s.differential_entropy(q, axis=1, method=name, window_length=2) for name in ("vasicek", "correa", "ebrahimi")),
+        s.differential_entropy(x, base=2), s.scoreatpercentile(q, (10, 60), axis=1), s.scoreatpercentile(x, 30, (), "lower"),
+        s.directional_stats(c).mean_direction, s.directional_stats(q, axis=1, normalize=False).mean_resultant_length], (Q, X, CUBE)),
     "distances": (lambda s: lambda x, m, q: [
         s.wasserstein_distance(x, m[0]), s.energy_distance(x, m[0]), s.wasserstein_distance(m[0], m[1], q[0], q[1]),
         s.energy_distance(m[0], m[1], q[0])], (X, M, Q)),
