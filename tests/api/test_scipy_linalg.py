@@ -257,13 +257,26 @@ def test_matrices_with_negative_eigenvalues(name: str) -> None:
         np.testing.assert_allclose(found[3], 2.0 ** ({"sqrtm": 0.5, "power": 0.3}[name] - 1.0), rtol=1e-12)
 
 
+def test_roots_of_singular_and_signs_of_large_matrices() -> None:
+    function = aj.compile(lambda a: (linalg.sqrtm(a), linalg.signm((a + np.eye(5)) * 1e200)), backend="interpret")
+    root, signs = function(np.full((5, 5), 5.0 + 0j))
+    np.testing.assert_allclose(root, np.full((5, 5), 1.0), rtol=1e-12)
+    np.testing.assert_allclose(signs, np.eye(5), atol=1e-12)
+
+
 def test_exponentials_of_a_stack_are_squared_each_as_often_as_it_needs() -> None:
     a = np.stack([np.diag([700.0, -3.0]), np.array([[1.0, 30.0], [0.0, 40.0]]), np.full((2, 2), np.nan)])
     np.testing.assert_allclose(aj.compile(linalg.expm, backend="interpret")(a)[1], linalg.expm(a[1]), rtol=1e-13)
 
 
 def test_float32_and_tensors() -> None:
-    assert aj.compile(linalg.expm)(SQUARE.astype(np.float32)).dtype == np.float32
+    single = SQUARE.astype(np.float32)
+    assert aj.compile(linalg.expm)(single).dtype == np.float32
+    near_one = (np.eye(4) + 0.01 * single).astype(np.complex64)
+    function = aj.compile(lambda a, b: (linalg.logm(a), linalg.expm_frechet(b, b, compute_expm=False)), backend="interpret")
+    logarithm, slope = function(near_one, single)
+    assert (logarithm.dtype, slope.dtype) == (np.complex64, np.float64)
+    np.testing.assert_allclose(logarithm, linalg.logm(near_one), atol=1e-6)
     x = aj.tensor(SQUARE, dtype="float64", requires_grad=True)
     linalg.expm(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), aj.grad(lambda a: np.sum(linalg.expm(a)))(SQUARE), rtol=1e-10)

@@ -170,8 +170,12 @@ def _where_singular(found: Any, a: Any, function: Callable[[Any], Any]) -> Any:
     def repaired(state: Any) -> Any:
         pending = state[0]      # without it the work would be moved out of the loop
         chosen: Any = np.where(failed & pending, stop_gradient(a), identity(a))
-        vectors: Any = map(wrap, ops.eig.emit(chosen.value))
-        w, v = vectors
+        half: Any = 0.5 * (chosen + rules.adjoint(chosen))
+        hermitian = (_one_norm(chosen - half) <= tolerance * _one_norm(chosen))[..., None]      # vectors of equal values are a basis then
+        general: Any = map(wrap, ops.eig.emit(chosen.value))
+        orthonormal: Any = map(wrap, ops.eigh.emit(half.value, lower=True))
+        (w, v), (real_w, orthonormal_v) = general, orthonormal
+        w, v = np.where(hermitian, real_w, w), np.where(hermitian[..., None], orthonormal_v, v)
         w = np.where(np.abs(w) > _noise(w), w, 0.0)
         factored = rules.factored(np.swapaxes(v, -2, -1))
 
@@ -190,7 +194,7 @@ def _where_singular(found: Any, a: Any, function: Callable[[Any], Any]) -> Any:
     return np.where(failed, better, found)
 
 
-_LOG_NODES, _LOG_WEIGHTS = np.polynomial.legendre.leggauss(8)
+_LOG_NODES, _LOG_WEIGHTS = (numbers.tolist() for numbers in np.polynomial.legendre.leggauss(8))
 _LOG_RADIUS = 0.25
 """1-norm of a - 1 below which eight nodes integrate the logarithm to rounding."""
 
@@ -245,7 +249,8 @@ def _logarithm(a: Any) -> Any:
 
 @_scipy
 def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool = True, check_finite: bool = True) -> Any:
-    """Equivalent of `scipy.linalg.expm_frechet`: the exponential and its derivative in the direction E, both of one block matrix.
+    """Equivalent of `scipy.linalg.expm_frechet`: the exponential and its derivative in the direction E, both of one block matrix,
+    in float64 or complex128.
 
     >>> import numpy as np
     >>> expm_frechet(np.zeros((2, 2)), np.eye(2), compute_expm=False)
@@ -253,6 +258,8 @@ def expm_frechet(A: Any, E: Any, method: str | None = None, compute_expm: bool =
            [0., 1.]])
     """
     a, direction = square(A, "expm_frechet"), square(E, "expm_frechet")
+    dtype = np.result_type(a.dtype, direction.dtype, np.float64)
+    a, direction = a.astype(dtype), direction.astype(dtype)
     if a.shape != direction.shape:
         raise ValueError("expected A and E to be the same shape")
     size = a.shape[-1]
@@ -358,7 +365,11 @@ def signm(A: Any, disp: bool = True) -> Any:
     if not disp:
         raise UnsupportedError("signm(disp=False)", find_user_location(), hint="leave it out: SciPy does not recommend it any more")
     a: Any = square(A, "signm")
-    return rules.factored(_root(a @ a)).solve(a) if a.size else np.copy(a)
+    if not a.size:
+        return np.copy(a)
+    size = stop_gradient(_one_norm(a))[..., None, None]
+    a = a * np.exp2(-np.round(np.log2(np.where((size > 0) & np.isfinite(size), size, 1.0)))).astype(a.dtype)      # whose square is finite
+    return rules.factored(_root(a @ a)).solve(a)
 
 
 @_scipy
