@@ -102,7 +102,7 @@ def _check_program(program: Program, file_path: Path) -> None:
     if call is not None:
         effect = call.attrs["function"].startswith("adjit.debug.")
         raise ExportError(f"the program calls the Python function {call.attrs['function']}, which an exported program does not have",
-                          call.loc, hint="leave calls of adjit.debug out of what is exported" if effect else
+                          call.loc, hint="leave print of tensors and calls of adjit.debug out of what is exported" if effect else
                           "export the part of the function before or after the adjit.pure_callback")
 
 
