@@ -153,9 +153,9 @@ def install() -> None:
         "bernoulli": _drawn, "multinomial": _multinomial, "exponential_": _exponential, "geometric_": _geometric, "cauchy_": _cauchy,
         "log_normal_": _log_normal, "random_": _random, "subtract_": _with_alpha(raw(np.subtract), elementwise.subtract, _write),
         "fill_diagonal_": _in_place_method("fill_diagonal_", scattering.fill_diagonal), "positive": _positive,
-        "sum_to_size": _sizes("sum_to_size", shapes.sum_to_size, "size"),
+        "sum_to_size": _itself_if_of_shape(_sizes("sum_to_size", shapes.sum_to_size, "size")),
         "reshape": _sizes("reshape", shapes.reshape, "shape"), "view": _view,
-        "flatten": _flattened(members["flatten"]),
+        "flatten": _itself_if_of_shape(members["flatten"]),
         "expand": _sizes("expand", shapes.expand, "size"), "repeat": _sizes("repeat", shapes.repeat, "repeats"),
         "tile": _tile, "permute": _sizes("permute", shapes.permute, "dims"),
         "flip": _sizes("flip", shapes.flip, "dims", "axis"), "transpose": _transpose, "ravel": _ravel,
@@ -527,16 +527,14 @@ def _of_integers(method: Function) -> Function:
     return call
 
 
-def _flattened(method: Function) -> Function:
-    """`flatten`, which returns the tensor itself where there are no dimensions to join."""
+def _itself_if_of_shape(method: Function) -> Function:
+    """Method that gives a tensor another shape, and returns the tensor itself where that is the one it has."""
     @functools.wraps(method)
-    def flatten(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if len(self.array.shape) == 1 and not args and not kwargs:
-            return self
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         made: Tensor = method(self, *args, **kwargs)
-        return self if len(made.array.shape) == len(self.array.shape) else made
+        return self if made.array.shape == self.array.shape else made
 
-    return flatten
+    return call
 
 
 def _at_tensors(method: Function) -> Function:

@@ -277,7 +277,7 @@ def test_positional_arguments_of_grad_are_in_the_order_of_pytorch() -> None:
 def test_what_has_nothing_to_change_is_the_tensor_itself() -> None:
     x, m, s = aj.ones(3, requires_grad=True), aj.ones(2, 3), aj.tensor(2.0)
     assert all(y is x for y in (x.flatten(), aj.flatten(x), x.flatten(0, -1), aj.atleast_1d(x)))
-    assert all(y is m for y in (m.flatten(1), m.flatten(0, 0), aj.atleast_2d(m), *aj.atleast_1d(m, m)))
+    assert all(y is m for y in (m.flatten(1), m.flatten(0, 0), aj.atleast_2d(m), *aj.atleast_1d(m, m), m.sum_to_size(2, 3)))
     assert s.mT is s
     assert s.flatten().shape == (1,)
     with pytest.raises(aj.errors.IndexingError, match=r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 1\)"):
