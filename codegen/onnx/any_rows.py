@@ -28,35 +28,58 @@ def join_models(models: Sequence[Any], sizes: Sequence[int], numbers: Collection
     those that Python computed from the number of rows. Raises `ExportError` where the models differ in another way."""
     graphs = [model.graph for model in models]
     first = graphs[0]
-    if len({len(graph.node) for graph in graphs}) > 1:
-        raise ExportError("a model for another number of rows has other steps", hint=_HINT)
-    for nodes in zip(*(graph.node for graph in graphs), strict=True):
-        if len({node.SerializeToString(deterministic=True) for node in nodes}) > 1:
-            raise ExportError(f"{nodes[0].op_type}, at {nodes[0].doc_string}, is another step for another number of rows", hint=_HINT)
-    if len({tuple(each.name for each in graph.initializer) for graph in graphs}) > 1:
-        raise ExportError("a model for another number of rows has other constants", hint=_HINT)
     per_row = [_name_rows(values, sizes, name) for values in zip(*((*graph.input, *graph.output) for graph in graphs), strict=True)]
     given = next((each for each, rows in zip(first.input, per_row, strict=False) if rows == 1), None)
     if given is None:
         raise ExportError("no input of the model has one element along its first axis for each row", hint=_HINT)
     rows = _Rows(given.name, sizes, numbers)
-    kept = [each[0] for each in zip(*(graph.initializer for graph in graphs), strict=True) if not rows.computed(each)]
+    _join_graphs(graphs, rows, name)
     steps = [*rows.writer.nodes, *first.node]
-    del first.node[:], first.initializer[:]
+    del first.node[:]
     first.node.extend(steps)
-    first.initializer.extend([*kept, *rows.writer.initializers])
+    first.initializer.extend(rows.writer.initializers)
     onnx.checker.check_model(models[0], full_check=True)
     return models[0]
 
 
+def _join_graphs(graphs: Sequence[Any], rows: _Rows, name: str) -> None:
+    """Make the first of these graphs, of a model or of a loop or branch in it, that for any number of rows."""
+    if len({len(graph.node) for graph in graphs}) > 1:
+        raise ExportError("a model for another number of rows has other steps", hint=_HINT)
+    for nodes in zip(*(graph.node for graph in graphs), strict=True):
+        regions = [[each.g for each in node.attribute if each.HasField("g")] for node in nodes]
+        if len({_without_regions(node) for node in nodes}) > 1:
+            raise ExportError(f"{nodes[0].op_type}, at {nodes[0].doc_string}, is another step for another number of rows", hint=_HINT)
+        for inner in zip(*regions, strict=True):
+            _join_graphs(inner, rows, name)
+            for values in zip(*((*graph.input, *graph.output) for graph in inner), strict=True):
+                _name_rows(values, rows.sizes, name)
+    if len({tuple(each.name for each in graph.initializer) for graph in graphs}) > 1:
+        raise ExportError("a model for another number of rows has other constants", hint=_HINT)
+    kept = [each[0] for each in zip(*(graph.initializer for graph in graphs), strict=True) if not rows.computed(each)]
+    del graphs[0].initializer[:]
+    graphs[0].initializer.extend(kept)
+
+
+def _without_regions(node: Any) -> bytes:
+    """The bytes of a node, without the graphs of a loop or branch."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    for each in copy.attribute:
+        each.ClearField("g")
+    found: bytes = copy.SerializeToString(deterministic=True)
+    return found
+
+
 def _name_rows(values: Sequence[Any], sizes: Sequence[int], name: str) -> int:
-    """Name the first axis of an input or output if it has rows; returns how many elements a row takes, 0 if it has none."""
+    """Name the axis of an input or output that has rows, if there is one; returns how many elements a row takes, 0 if it has none."""
     shapes = [[axis.dim_value for axis in value.type.tensor_type.shape.dim] for value in values]
     if all(shape == shapes[0] for shape in shapes):
         return 0
-    length = shapes[0][0] // sizes[0]
-    assert all(shape == [length * size, *shapes[0][1:]] for shape, size in zip(shapes, sizes, strict=True))
-    values[0].type.tensor_type.shape.dim[0].dim_param = name if length == 1 else f"{length}*{name}"
+    axis = next(axis for axis, lengths in enumerate(zip(*shapes, strict=True)) if len(set(lengths)) > 1)
+    length = shapes[0][axis] // sizes[0]
+    assert all(shape == [*shapes[0][:axis], length * size, *shapes[0][axis + 1:]] for shape, size in zip(shapes, sizes, strict=True))
+    values[0].type.tensor_type.shape.dim[axis].dim_param = name if length == 1 else f"{length}*{name}"
     return length
 
 

@@ -142,7 +142,8 @@ def _check_inside(graphs: RowGraphs, ops: Sequence[Op], producer: Mapping[Value,
                      and not op.attrs.get("value")) or (
             op.name in _SCALING and len(sums) == 1 and op.operands.index(sums[0]) <= (op.name != "divide"))
         if not is_linear or op.result.type.is_half:
-            raise RowsMixed(f"{op.name} is given a sum over all rows, within a loop or a branch", op.loc)
+            what = "combines a sum over all rows with what is none" if op.name in _LINEAR else "is given a sum over all rows"
+            raise RowsMixed(f"{op.name} {what}, within a loop or a branch", op.loc)
         rows[op.result] = SUM
 
 

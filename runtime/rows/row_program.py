@@ -50,8 +50,9 @@ from some number of rows on does so for the least or the largest."""
 COMPARED_SIZES = ((67, 83, 101), (71, 89, 103), (73, 97, 107))
 """Numbers of rows of programs that are compared with each other, of which the first are taken that are no other length of the function."""
 
-FEW_ROWS = (2, 1)
-"""Numbers of rows that may be special cases: axes of length 1 are dropped or repeated, and short arrays may be used up."""
+FEW_ROWS = (2, 3, 5)
+"""Numbers of rows that may be special cases, of which the first that is none is the least: short arrays may be used up, and 1/2 may be a
+number of the function's own. So may be one row: axes of length 1 are dropped or repeated."""
 
 ANY_BYTES = 1 << 62
 """Most bytes of an array whose loop is rolled: a panel has few, however many there are in all."""
@@ -210,11 +211,13 @@ def _split(tracer: _Tracer) -> tuple[SizedTrace, RowProgram, int]:
         _check_reads(probe)
     keeps = tracer.compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
     program = _split_once(aligned, keeps, options)
-    least = min(TRACED_SIZES)
-    for size in FEW_ROWS:
-        if not _serves(aligned, traces[0], size, partial(tracer.trace, size), options):
-            break
-        least = size
+
+    def serves(size: int) -> bool:
+        return _serves(aligned, traces[0], size, partial(tracer.trace, size), options)
+
+    least = next((size for size in FEW_ROWS if serves(size)), min(TRACED_SIZES))
+    if least == FEW_ROWS[0] and serves(1):
+        least = 1
     if traces[0].captured is None:
         return traces[0], program, least
     with probing(TRACED_SIZES[0]):

@@ -264,6 +264,8 @@ ANY_ROWS: dict[str, Callable[[Any], Any]] = {
     "counts": lambda x: (x.sum() / len(x), x * np.float32(2) * (1 / np.sqrt(len(x))), x * (1 - 1 / len(x))),
     "made for the size": lambda x: (np.concatenate([x, np.ones((len(x), 2), np.float32)], axis=1), np.zeros((len(x), 2)),
                                     x[np.arange(len(x)), np.argmax(x, axis=1)], np.arange(len(x)) * x[:, 0]),
+    "loops": lambda x: aj.scan(lambda h, given: (np.tanh(h + given), np.sum(h * given) / len(x)), x[:, :2] * 0,
+                               np.stack([x[:, :2], x[:, 2:]])),
 }
 MATRIX = floats(4, 67)
 

@@ -305,9 +305,9 @@ def test_a_method() -> None:
     assert np.array_equal(model.predict(X[:5]), 4.0 * X[:5])
 
 
-def random_function(choose: Random) -> Callable[..., Any]:
+def random_function(choose: Random, most: int = 9) -> Callable[..., Any]:
     """A random function of rows (n, 6), (n,) and a matrix (6, 6), as a list of steps on values of both kinds."""
-    steps = [(choose.choice(STEPS), choose.random(), choose.random()) for _ in range(choose.randint(3, 9))]
+    steps = [(choose.choice(STEPS), choose.random(), choose.random()) for _ in range(choose.randint(3, most))]
 
     def run(x: Any, y: Any, w: Any) -> Any:
         rows, shared, results = [x, x * y[:, None]], [w[0], np.sum(w)], []
@@ -346,6 +346,34 @@ def test_random_functions(seed: int, exhaustive: bool) -> None:
         fun = random_function(Random(1000 * seed + number))
         found = check(fun, X, Y, W["c"], rows=(0, 1), sizes=(1, 2, 7, 100))
         assert made(found) == 1 or "depend on sums over all rows" in found.explain() or "fewer than" in found.explain()
+
+
+@pytest.mark.parametrize("kind", ["scan", "while", "nested", "cond"])
+def test_random_loops(kind: str, exhaustive: bool) -> None:
+    """Loops and branches whose bodies are random functions, and gradients: what is no program for any number of rows has one for each."""
+    for number in range(8 if exhaustive else 0):
+        choose = Random(f"{kind} {number}")
+        inner, nested, flag = random_function(choose, 5), random_function(choose, 4), choose.random() < 0.5
+
+        def loss(w: Any, x: Any, y: Any, inner: Any = inner, nested: Any = nested, flag: bool = flag) -> Any:
+            def step(carry: Any) -> Any:
+                count, rows, total = carry
+                if kind == "nested":
+                    rows, more = aj.fori_loop(0, 2, lambda _, c: (np.tanh(nested(c[0], y, w)[0]), c[1] + 1.0), (rows, 0.0))
+                    total = total + more * flag
+                rows, shared, _ = inner(rows, y, w)
+                return count + 1, np.tanh(rows), total + np.mean(rows if flag else shared)
+
+            if kind == "while":
+                _, rows, total = aj.while_loop(lambda carry: carry[0] < 3, step, (0, x, 0.0))
+            elif kind == "cond":
+                _, rows, total = aj.cond(np.sum(x if flag else w) > 0, step, lambda carry: (carry[0], carry[1] * 2, 0.0), (0, x, 0.0))
+            else:
+                (_, rows, total), _ = aj.scan(lambda carry, _: (step(carry), None), (0, x, 0.0), np.zeros(3))
+            return np.mean(rows * w[0]) + total, rows
+
+        check(lambda w, x, y, loss=loss: aj.value_and_grad(loss, has_aux=True)(w, x, y), W["c"] / 2, X, Y, rows=(1, 2), sizes=(1, 2, 7, 77),
+              backend="interpret")
 
 
 # -- a program for each size
