@@ -191,9 +191,12 @@ def _function_of(member: Any) -> Any:
 
 @cache
 def _is_named_by_ours(kind: Any, name: str) -> bool:
-    """True if a method of ours, of a class of modules or of one that it is derived from, mentions an attribute."""
-    return any(name in names_of(method.__code__) for base in kind.__mro__ if owner_of_class(base) is ModuleOwner.OURS
-               for method in map(_function_of, vars(base).values()) if isinstance(method, FunctionType))
+    """True if a method of ours, of a class of modules or of one that it is derived from, mentions an attribute; or one of the user's that
+    such a method may call, as it takes the place of one of ours (`extra_repr`)."""
+    ours = [base for base in kind.__mro__ if owner_of_class(base) is ModuleOwner.OURS]
+    called = {key for base in ours for key in vars(base)} - {"__init__"}
+    methods = [_function_of(member) for base in kind.__mro__ for key, member in vars(base).items() if base in ours or key in called]
+    return any(name in names_of(method.__code__) for method in methods if isinstance(method, FunctionType))
 
 
 def _same(now: Any, then: Any) -> bool:

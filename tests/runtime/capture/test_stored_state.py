@@ -309,11 +309,14 @@ def test_lists_of_a_module_that_no_code_of_the_function_names_may_change() -> No
         def __init__(self) -> None:
             super().__init__()
             self.saved: list[Any] = []
-            self.read, self.named = [1.0], [2.0]
+            self.read, self.named, self.shown = [1.0], [2.0], [""]
             self.layer = nn.Linear(1, 1)
 
+        def extra_repr(self) -> str:        # which a method of ours calls
+            return self.shown[0]
+
         def forward(self, x: aj.Tensor) -> Any:
-            return self.layer(x) + sum(self.read) + self.named[-1]
+            return self.layer(x) + sum(self.read) + self.named[-1] + ("shown" in repr(self))
 
     policy = Policy()
     policy.layer.load_state_dict({"weight": np.zeros((1, 1)), "bias": np.zeros(1)})
@@ -325,6 +328,8 @@ def test_lists_of_a_module_that_no_code_of_the_function_names_may_change() -> No
     policy.read.append(3.0)
     policy.named.append(4.0)
     assert policy(aj.ones(1)).item() == 8.0
+    policy.shown[0] = "shown"
+    assert policy(aj.ones(1)).item() == 9.0
 
 
 class Collecting(nn.Module):
