@@ -111,14 +111,14 @@ def _function(module: str, name: str) -> Callable[[Function], Function]:
                 return getattr(_ours(module), name)(*opened(args), **opened(kwargs))
             if is_ours(calling_module()):
                 return own(*args, **kwargs)
-            return made(own, args, kwargs) if not calls_back else _calling_back(module, name, own, args, kwargs)
+            return made(own, args, kwargs) if not calls_back else calling_back(f"scipy.{module}.{name}", own, args, kwargs)
         return call
     return replacement
 
 
-def _calling_back(module: str, name: str, own: Function, args: Any, kwargs: Any) -> Any:
-    """Call a function that calls a Python function, whose result may turn out to be traced: that is refused. SciPy's code in C may lose
-    the error, and raise another."""
+def calling_back(name: str, own: Function, args: Any, kwargs: Any) -> Any:
+    """Call a function of SciPy's, by its full name, that calls a Python function, whose result may turn out to be traced: that is refused.
+    SciPy's code in C may lose the error, and raise another."""
     refusals: list[AdjitError] = []
     REFUSAL_OBSERVERS.append(refusals.append)
     try:
@@ -127,8 +127,8 @@ def _calling_back(module: str, name: str, own: Function, args: Any, kwargs: Any)
         if not refusals:
             raise
         raise UnsupportedError(
-            f"scipy.{module}.{name} calls a Python function on plain numbers, and gets traced ones of it", find_user_location(),
-            hint=_reasons().INSTEAD.get(name, "call it by aj.pure_callback, its derivative as vjp=")) from None
+            f"{name} calls a Python function on plain numbers, and gets traced ones of it", find_user_location(),
+            hint=_reasons().INSTEAD.get(name.rpartition(".")[2], "call it by aj.pure_callback, its derivative as vjp=")) from None
     finally:
         REFUSAL_OBSERVERS.remove(refusals.append)
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.spelling import nearest
-from adjit.scipy.reasons import DESIGN, INSTEAD, MADE, METHODS, NOT_YET, REASONS, REMEDIES
+from adjit.scipy.reasons import CALLS, DESIGN, INSTEAD, MADE, METHODS, NOT_YET, REASONS, REMEDIES
 from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
 from adjit.tracer.dispatch import dispatched
+from adjit.tracer.scipy_functions import calling_back
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -147,6 +148,8 @@ def _for_plain_arrays(function: Callable[P, Any], name: str, reason: str) -> Cal
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         if find_wrapper(args, kwargs) is not None or any(map(contains_traced, (*args, *kwargs.values()))):
             raise no_rule(name, reason)
+        if reason == CALLS and is_tracing():
+            return calling_back(name, function, args, kwargs)
         return function(*args, **kwargs)
 
     return call

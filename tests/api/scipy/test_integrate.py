@@ -73,6 +73,7 @@ def test_equal_places_count_as_no_interval() -> None:
     (lambda y: integrate.simpson(y, y[:3]), ValueError, "length of x"),
     (lambda y: integrate.cumulative_simpson(y, dx=y), ShapeError, "dx must be a number"),
     (lambda y: integrate.quad(lambda x: x, 0.0, y[0]), UnsupportedError, r"scipy\.integrate\.quad has no rule"),
+    (lambda y: integrate.quad(lambda u: u * y[0], 0.0, 1.0), UnsupportedError, "quad calls a Python function on plain numbers"),
 ])
 def test_what_does_not_fit(function: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
