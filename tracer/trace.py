@@ -314,6 +314,10 @@ class _FunctionTrace:
         stores.make.given = self.of_arguments
         self.changes = tuple(change_of_argument(node, scope, self.given, self.signature, stores.make) for node in filled)
         stores.make.given = {}
+        stores.make.relate()
+        if stores.make.are_related([each.source.value for each in self.kept if each.is_next]):
+            raise TraceError("the compiled function stores an array and a view of it, and the next call reads both, which share memory "
+                             "then", find_user_location(), hint="store the array alone, and take the view where it is used: a[1:3]")
         if stores.others or self.others:     # the trace changes for good what calls cannot change: another one would do so, too
             for wanted in (self.state.wanted, self.numbers.wanted, self.trees.wanted):
                 wanted.clear()
@@ -491,6 +495,7 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
         _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
                                            log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False)
         again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
+        stores.make.relate()
         contents = [(taken.array, values.array(taken.cell.value, scope.builder)) for taken in scope.taken.values() if taken.cell.written]
         results = [_value_in_call(values, array, scope) for array in stores.make.arrays]
     except (TraceError, UnknownValueError):

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from adjit.ir.builder import GraphBuilder
+from adjit.ir.emitter import emitting
 from adjit.ir.errors import TraceError
+from adjit.ir.interpreter import ArrayValue, Evaluator
 from adjit.tracer.array import FRESH, WRITTEN, TracedArray, contains_traced
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper
@@ -60,6 +62,8 @@ class TemplateMaker:
         self.arrays_moved: set[int] = set()
         self.viewed: list[Source] = []      # places of arrays of which a view is stored: the guards say that they hold them still
         self.arrays: list[Any] = []
+        self._stored: dict[int, tuple[TracedArray, Callable[[], int]]] = {}     # arrays, and the number of the result that each is
+        self._views: dict[int, tuple[Callable[[], int], int, tuple[int, ...]]] = {}     # result, first element and strides of views
         self.first = len(results)       # number of the first of them; the caller says so once all results are known
         self._of_arrays: dict[int, int] = {}
         self._results = {id(array): number for number, array in enumerate(results)}
@@ -108,9 +112,7 @@ class TemplateMaker:
             self.parts.append((CONSTANT, id(value)))
             return lambda *_: value
         if is_ndarray(value):
-            plain = np.array(value)
-            self.parts.append((CONSTANT, (plain.dtype, plain.shape, plain.tobytes())))
-            return lambda *_: plain.copy()
+            return self._plain(value)
         count = len(self._numbers)
         try:
             return self._made(value)
@@ -125,9 +127,52 @@ class TemplateMaker:
         return None if root is value else next((source for source in self.places if is_ndarray(source.value) and id(
             source.value) in self.outside and _owner(source.value) is root), None)
 
+    def _plain(self, value: np.ndarray) -> Template:
+        """The template of an array without traced values: a copy for each call, of which views stay views."""
+        plain = np.array(value)
+        self.parts.append((CONSTANT, (plain.dtype, plain.shape, plain.tobytes())))
+        root = _owner(value)
+        if root is not value and id(root) not in self.outside and (root.flags.c_contiguous or root.flags.f_contiguous):
+            whole, strides = self(root), value.strides
+            offset = _address(value) - _address(root)
+            return lambda results, made: np.ndarray(plain.shape, plain.dtype, whole(results, made), offset, strides)
+        number = len(self._numbers)
+        self._numbers[id(value)], self.made[id(value)] = number, value
+        return self._filled(number, partial(plain.copy, "K"), lambda *_: None)
+
+    def relate(self) -> None:
+        """Have stored arrays that share memory do so after each call. Raises `TraceError` for views that are not stored beside the array
+        that they are views of."""
+        owned: dict[int, list[tuple[TracedArray, Callable[[], int]]]] = {}
+        for array, number in self._stored.values():
+            owned.setdefault(id(array if array.alias is None else array.alias.owner), []).append((array, number))
+        for group in owned.values():
+            owner = next((number for array, number in group if array.alias is None), None)
+            seen = set[int]()
+            for array, _ in group if len(group) > 1 else ():
+                if array.alias is None or not array.size:
+                    continue
+                places = _places_of(array)
+                if owner is not None and places is not None and (steps := _steps_of(places)) is not None:
+                    self._views[id(array)] = owner, int(places.flat[0]), steps
+                elif places is None or owner is not None or not seen.isdisjoint(found := places.ravel().tolist()):
+                    made_at = array.scope.builder.made_at(array.value) if isinstance(array.scope.builder, GraphBuilder) else None
+                    raise TraceError("the compiled function stores two arrays that share memory: in later calls a write to one would not "
+                                     "be seen in the other", made_at or find_user_location(),
+                                     hint="store a copy, a[1:3].copy(), or take the view where it is used")
+                else:
+                    seen.update(found)
+
+    def are_related(self, values: Collection[Any]) -> bool:
+        """True if several of these arrays share memory after each call."""
+        owners = [id(array.alias.owner if array.alias is not None else array) for value in values if isinstance(
+            array := WRITTEN[id(value)][1] if id(value) in WRITTEN else value, TracedArray)]
+        return bool(self._views) and len(set(owners)) < len(owners)
+
     def end(self) -> None:
         """Let go of what the trace stored, once all templates are made."""
         self.made.clear()
+        self._stored.clear()
         self.arrays.clear()
 
     def _wrapper(self, value: ArrayWrapper) -> Template:
@@ -168,10 +213,25 @@ class TemplateMaker:
         if id(value) in self._of_arrays:
             place = self._of_arrays[id(value)]
             self.parts.append(("array", place))
-            return _number(array, lambda results, _: results[self.first + place])
+            return _number(array, self._taken(array, lambda: self.first + place))
         number = self._results[id(value)]
         self.parts.append(("result", number))
-        return _number(array, lambda results, _: results[number])
+        return _number(array, self._taken(array, lambda: number))
+
+    def _taken(self, array: Any, number: Callable[[], int]) -> Template:
+        """The template of a result, which may be a view of another one."""
+        key = id(array)
+        if isinstance(array, TracedArray) and array.shape:
+            self._stored.setdefault(key, (array, number))
+
+        def template(results: Sequence[Any], _: dict[int, Any]) -> Any:
+            made = results[number()]
+            if key not in self._views:
+                return made
+            of, start, steps = self._views[key]
+            size = made.dtype.itemsize
+            return np.ndarray(made.shape, made.dtype, results[of()], start * size, [step * size for step in steps])
+        return template
 
     def _made(self, value: Any) -> Template:
         number = len(self._numbers)
@@ -234,6 +294,35 @@ def holds_traced(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(holds_traced, value.values()))
     return isinstance(value, (TracedArray, ArrayWrapper)) or id(value) in WRITTEN
+
+
+def _places_of(array: TracedArray) -> np.ndarray | None:
+    """Positions of the elements of a view in the array that owns them; None if values decide on them."""
+    views = []
+    while array.alias is not None:
+        if array.alias.places:
+            return None
+        views.append(array.alias)
+        array = array.alias.base
+    places = np.arange(array.size).reshape(array.shape)
+    for view in reversed(views):
+        with emitting(Evaluator()):
+            read = view.read(ArrayValue(places.reshape(view.shape)))
+        assert isinstance(read, ArrayValue)
+        places = read.array
+    return places
+
+
+def _steps_of(places: np.ndarray) -> tuple[int, ...] | None:
+    """Distances of neighbours along each axis, if these are the same everywhere: strides in elements."""
+    first = places[(slice(0, 1),) * places.ndim]
+    steps = tuple(int(np.take(places, 1, axis).flat[0] - places.flat[0]) if places.shape[axis] > 1 else 0 for axis in range(places.ndim))
+    made = sum((step * index for step, index in zip(steps, np.indices(places.shape), strict=True)), first)
+    return steps if np.array_equal(made, places) else None
+
+
+def _address(array: np.ndarray) -> int:
+    return int(np.ndarray.__array_interface__.__get__(array)["data"][0])      # type: ignore[attr-defined]
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
