@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from inspect import Parameter, Signature
 from typing import Any
@@ -41,11 +42,17 @@ def describe_special(function: Function, operands: int, name: str, results: int 
 
 def example(name: str) -> str:
     """Return the example of a function by module and name, as its docstring shows it; empty if there is none."""
-    call, result = import_module("adjit.function_examples").EXAMPLES.get(name, ("", ""))
+    call, result = _examples().get(name, ("", ""))
     if not call:
         return ""
     imports = ">>> import numpy as np\n" if "np." in call else ""
     return f"{imports}>>> import adjit as aj\n>>> {call}\n{result}"
+
+
+@cache
+def _examples() -> dict[str, tuple[str, str]]:
+    examples: dict[str, tuple[str, str]] = import_module("adjit.function_examples").EXAMPLES
+    return examples
 
 
 def _describe_elementwise(function: Function, operands: int, name: str, results: int = 1) -> None:
