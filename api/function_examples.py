@@ -253,7 +253,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     'swapdims': ('aj.swapdims(aj.tensor([[1.0, 2.0]]), 0, 1)', 'tensor([[1.],\n        [2.]])'),
     't': ('aj.t(aj.tensor([[1.0, 2.0], [3.0, 4.0]]))', 'tensor([[1., 3.],\n        [2., 4.]])'),
     'take': ('aj.take(aj.tensor([[1.0, 2.0], [3.0, 4.0]]), aj.tensor([1, 0]))', 'tensor([2., 1.])'),
-    'take_along_dim': ('aj.take_along_dim(aj.tensor([[1.0, 2.0], [3.0, 4.0]]), aj.tensor([[1, 0]]))', 'tensor([[2., 1.]])'),
+    'take_along_dim': ('aj.take_along_dim(aj.tensor([[1.0, 2.0], [3.0, 4.0]]), aj.tensor([[1, 0]]))', 'tensor([2., 1.])'),
     'tan': ('aj.tan(aj.tensor([0.25, 0.5]))', 'tensor([0.2553, 0.5463])'),
     'tanh': ('aj.tanh(aj.tensor([0.25, 0.5]))', 'tensor([0.2449, 0.4621])'),
     'tensor_split': ('aj.tensor_split(aj.tensor([1.0, 2.0, 3.0]), 2)', '(tensor([1., 2.]), tensor([3.]))'),
