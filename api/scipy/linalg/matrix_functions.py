@@ -180,7 +180,7 @@ def _where_singular(found: Any, a: Any, function: Callable[[Any], Any]) -> Any:
         factored = rules.factored(np.swapaxes(v, -2, -1))
 
         def of_values(values: Any) -> Any:      # v @ diag(values) @ v^-1
-            return np.swapaxes(factored.solve(np.swapaxes(v * values[..., None, :], -2, -1)), -2, -1)
+            return np.swapaxes(factored.solve(np.swapaxes(v * values[..., None, :].astype(v.dtype), -2, -1)), -2, -1)
 
         right = _one_norm(of_values(w) - chosen) <= tolerance * _one_norm(chosen)
         better = of_values(function(w))
