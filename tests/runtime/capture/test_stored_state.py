@@ -316,7 +316,7 @@ def test_lists_of_a_module_that_no_code_of_the_function_names_may_change() -> No
             return self.shown[0]
 
         def forward(self, x: aj.Tensor) -> Any:
-            return self.layer(x) + sum(self.read) + self.named[-1] + ("shown" in repr(self))
+            return self.layer(x) + sum(self.read) + self.named[-1] + repr(self).count("#")
 
     policy = Policy()
     policy.layer.load_state_dict({"weight": np.zeros((1, 1)), "bias": np.zeros(1)})
@@ -328,7 +328,7 @@ def test_lists_of_a_module_that_no_code_of_the_function_names_may_change() -> No
     policy.read.append(3.0)
     policy.named.append(4.0)
     assert policy(aj.ones(1)).item() == 8.0
-    policy.shown[0] = "shown"
+    policy.shown[0] = "#"
     assert policy(aj.ones(1)).item() == 9.0
 
 
