@@ -281,11 +281,11 @@ class _Emission:
                 for value in op.results:
                     first.setdefault(value, loop)
         ops = set().union(*bodies)
-        kept = {value for op in ops if _is_costly(op) for value in op.results}
+        kept = {value for op in ops if op in self.split.graphs.loops or _is_costly(op) for value in op.results}
         computed = sum(len(self._body(values, {value for value in kept if first[value] < loop})) for loop, values in enumerate(wanted))
         if computed > MAX_COMPUTATIONS * len(ops):
             kept = {value for op in ops if any(value in self.rows for value in op.operands) for value in op.results}
-        kept = {value for value in kept if self.rows[value].axis == 0 and self.rows[value].blocks in (0, 1)}
+        kept = {value for value in kept if self.rows[value].axis >= 0 and self.rows[value].blocks in (0, 1)}
         read: set[Value] = set()
         for loop, values in enumerate(wanted):
             there = {value for value in kept if first[value] < loop}
@@ -382,12 +382,13 @@ class _Emission:
         graphs, size = self.split.graphs, self.split.sizes[number]
         builder = GraphBuilder(f"{self.builder.name}_{size}{'_begin' * begins}")
         carried = [builder.param(op.result.type, role="carried") for op in sums]
-        known = {value: builder.param(graphs.type_for(value, size), value.name) for value in rows}
+        given = {value: builder.param(self._in_memory(graphs.type_for(value, size), value), value.name) for value in rows}
         start, end = builder.param(COUNT, "start"), builder.param(COUNT, "end")
         may_be_short = self.split.padded and 0 < number < len(self.split.sizes) - 1
-        known.update((value, builder.param(value.type, value.name)) for value in shared)
+        known = {value: builder.param(value.type, value.name) for value in shared}
         scalars = {op: builder.param(op.result.type.with_shape(())) for op in numbers}
         with emitting(builder):
+            known.update((value, _moved(param, 0, self.rows[value].axis)) for value, param in given.items())
             left = ops.subtract(end, start) if may_be_short else None
             for value in graphs.counters:
                 known[value] = _numbers(graphs.type_for(value, size), 0, 1, start, left)
@@ -396,7 +397,7 @@ class _Emission:
                     known.update(zip(op.results, self._of_panel(builder, op, size, known, start, left, scalars), strict=True))
             results: list[Value] = []
             for output in outputs:
-                value = known[output]
+                value = _moved(known[output], self.rows[output].axis, 0)
                 taken = value in builder.params or value in results     # a result has memory of its own
                 results.append(ops.reshape(value, shape=value.type.shape) if taken else value)
             combined = []
@@ -413,6 +414,11 @@ class _Emission:
                     builder.append(own)
                     combined.append(own.result if begins or _accumulates(op) else _COMBINE.get(op.name, ops.add)(before, own.result))
             return builder.build([*results, *combined])
+
+    def _in_memory(self, type: TensorType, value: Value) -> TensorType:
+        """Type of rows in memory, where they are first."""
+        axis = self.rows[value].axis
+        return type.with_shape((type.shape[axis], *type.shape[:axis], *type.shape[axis + 1:]))
 
     def _of_panel(self, builder: GraphBuilder, op: Op, size: int, known: Mapping[Value, Value], start: Value, left: Value | None,
                   scalars: Mapping[Op, Value]) -> Sequence[Value]:
@@ -464,6 +470,15 @@ def _padded_region(graphs: RowGraphs, size: int) -> Graph:
                 builder.append(own)
                 known.update(zip(op.results, own.results, strict=True))
         return builder.build([known[value] for value in first.results])
+
+
+def _moved(value: Value, axis: int, to: int) -> Value:
+    """A value with one of its axes moved."""
+    if axis == to:
+        return value
+    order = [other for other in range(value.type.rank) if other != axis]
+    order.insert(to, axis)
+    return ops.transpose(value, permutation=tuple(order))
 
 
 def _numbers(type: TensorType, axis: int, length: int, start: Value, left: Value | None) -> Value:

@@ -249,6 +249,18 @@ def test_loops_of_the_program() -> None:
     assert all(np.array_equal(*pair) for pair in zip(leaves(on_one(W, X, Y)), leaves(found(W, X, Y)), strict=True))
 
 
+def test_what_a_loop_gives_is_kept_for_further_loops_over_rows() -> None:
+    """Rows of states lie along another axis than the first; in memory between two loops over panels they are first."""
+    def f(x: Any) -> Any:
+        _, states = aj.scan(lambda h, _: (np.cos(h + 1), h), x, np.zeros(3))
+        return np.sum((states - states.mean(axis=1, keepdims=True)) ** 2 * x, axis=(0, 2))
+
+    found = check(f, X, rows=(0,), sizes=(2, 7, 100), backend="interpret")
+    assert made(found) == 1
+    assert "2 loops over panels of 64, 32, 8 and 1 rows" in found.explain()
+    assert found.ir("planned").count(" = scan ") == 4       # one for each size of panels
+
+
 def test_loops_that_rows_end() -> None:
     """A loop of each row goes on, by vmap, until all rows of a panel are done; those that are stay as they are."""
     def f(x: Any) -> Any:
