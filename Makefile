@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PACKAGES := ir tracer passes codegen eager runtime
 
-.PHONY: demo docs demo-mpi test test-cuda array-api lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-cuda bench-compare bench-targets bench-report clean
+.PHONY: demo docs demo-mpi test test-cuda test-torch array-api lint types pytest accuracy bench bench-programs bench-functions bench-eager bench-cuda bench-compare bench-targets bench-report clean
 .DEFAULT_GOAL := test
 
 demo: .venv/installed
@@ -71,6 +71,13 @@ bench-programs: bench-harness
 # Every function of NumPy, compiled, beside NumPy's own, at 10 and at a million elements: the ten with the highest ratio.
 bench-functions: .venv/installed
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/numpy_functions.py
+
+# What is compared with PyTorch itself, 1,000 random programs and the thirty programs among it: some five minutes.
+test-torch: .venv/installed
+	$(BIN)/python -m pip install -q -e ".[test-torch]" -c constraints.txt
+	RANDOM_EXAMPLES=1000 $(BIN)/python -m pytest -q --exhaustive tests/programs/test_pytorch_programs.py tests/programs/test_autograd_programs.py \
+		tests/api/pytorch tests/api/nn/test_nn_torch.py tests/api/nn/test_nn_functional_torch.py tests/project/test_torch_page.py \
+		tests/tracer/test_foreign_arrays.py
 
 bench-eager: .venv/installed
 	$(BIN)/python -m pip install -q -e ".[test-torch]" -c constraints.txt
