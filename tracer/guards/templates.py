@@ -141,27 +141,33 @@ class TemplateMaker:
         return self._filled(number, partial(plain.copy, "K"), lambda *_: None)
 
     def relate(self) -> None:
-        """Have stored arrays that share memory do so after each call. Raises `TraceError` for views that are not stored beside the array
-        that they are views of."""
+        """Have stored arrays that share memory do so after each call. Raises `TraceError` where values decide on what they share."""
         owned: dict[int, list[tuple[TracedArray, Callable[[], int]]]] = {}
         for array, number in self._stored.values():
             owned.setdefault(id(array if array.alias is None else array.alias.owner), []).append((array, number))
         for group in owned.values():
             owner = next((number for array, number in group if array.alias is None), None)
-            seen = set[int]()
-            for array, _ in group if len(group) > 1 else ():
-                if array.alias is None or not array.size:
-                    continue
-                places = _places_of(array)
-                if owner is not None and places is not None and (steps := _steps_of(places)) is not None:
-                    self._views[id(array)] = owner, int(places.flat[0]), steps
-                elif places is None or owner is not None or not seen.isdisjoint(found := places.ravel().tolist()):
+            views = [(array, _places_of(array)) for array, _ in group if array.alias is not None and array.size] if len(group) > 1 else []
+            if owner is None:
+                known = [places.ravel() for _, places in views if places is not None]
+                if len(known) == len(views) and (not known or np.unique(np.concatenate(known)).size == sum(map(len, known))):
+                    continue        # they are apart
+                owner = self._also(views[0][0])
+            for array, places in views:
+                steps = None if places is None else _steps_of(places)
+                if places is None or steps is None:
                     made_at = array.scope.builder.made_at(array.value) if isinstance(array.scope.builder, GraphBuilder) else None
-                    raise TraceError("the compiled function stores two arrays that share memory: in later calls a write to one would not "
-                                     "be seen in the other", made_at or find_user_location(),
-                                     hint="store a copy, a[1:3].copy(), or take the view where it is used")
-                else:
-                    seen.update(found)
+                    raise TraceError("the compiled function stores arrays that share memory in places which depend on values: in later "
+                                     "calls a write to one would not be seen in the other", made_at or find_user_location(),
+                                     hint="store a copy, a[k].copy(), or take the view where it is used")
+                self._views[id(array)] = owner, int(places.flat[0]), steps
+
+    def _also(self, view: TracedArray) -> Callable[[], int]:
+        """The number of a further result, which is the array that a view is of."""
+        assert view.alias is not None
+        place = len(self.arrays)
+        self.arrays.append(view.alias.owner)
+        return lambda: self.first + place
 
     def are_related(self, values: Collection[Any]) -> bool:
         """True if several of these arrays share memory after each call."""
