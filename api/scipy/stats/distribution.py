@@ -13,8 +13,10 @@ import numpy as np
 from adjit.ir.errors import UnsupportedError
 from adjit.ir.spelling import nearest
 from adjit.ir.types import F64, is_float
+from adjit.runtime.compile_function import compile
 from adjit.scipy.mirror import attribute_of, is_plain, no_rule, scipys
 from adjit.scipy.reasons import METHODS, NOT_YET
+from adjit.scipy.stats.inverses import quantile
 from adjit.scipy.stats.shapes import SHAPES
 from adjit.tracer.array import as_traced, contains_traced
 from adjit.tracer.array_wrapper import find_wrapper
@@ -41,6 +43,8 @@ class Distribution:
     """Public functions of the parameters alone."""
     of_number: tuple[str, ...] = ("interval", "moment")
     """Public functions of something else that is not traced, and of the parameters."""
+    with_loops: tuple[str, ...] = ()
+    """Those of the public functions that are loops."""
     placed: tuple[str, ...] = ("loc", "scale")
     variable = "x"
     if TYPE_CHECKING:
@@ -61,7 +65,8 @@ class Distribution:
         defaults = {**self.defaults, "loc": 0, "scale": 1}
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return (plain_function(self.name, public, args, kwargs) or within)(*args, **kwargs)
+            theirs = plain_function(self.name, public, args, kwargs)
+            return (theirs or (traced if is_plain(*args, **kwargs) else within))(*args, **kwargs)
 
         def compute(*args: Any, **kwargs: Any) -> Any:
             if len(args) > len(names):
@@ -82,6 +87,7 @@ class Distribution:
             inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=defaults.get(key, inspect.Parameter.empty))
             for key in names])
         within = dispatched(compute)
+        traced = compile(within, backend="interpret") if public in self.with_loops else within       # loops need a trace
         return call
 
     def _variables(self, public: str) -> tuple[str]:
@@ -379,6 +385,18 @@ class Continuous(Distribution):
     def _checked(self, parameters: tuple[Any, ...], value: Any) -> Any:
         *shapes, loc, scale = parameters
         return np.where(self._valid(*shapes) & (scale > 0) & (loc == loc), value, math.nan)
+
+
+class Solved(Continuous):
+    """Distribution whose quantiles are found between the ends of `_bracket`, which are finite."""
+
+    with_loops: tuple[str, ...] = ("ppf", "isf", "median", "interval")
+
+    def _bracket(self, q: Any, *shapes: Any) -> tuple[Any, Any]:
+        return self._support(*shapes)
+
+    def _ppf(self, q: Any, *shapes: Any) -> Any:
+        return quantile(self, q, *shapes)
 
 
 class Symmetric(Continuous):

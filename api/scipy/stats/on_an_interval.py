@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit import special as sc
-from adjit.scipy.stats.distribution import Continuous
+from adjit.scipy.stats.distribution import Continuous, Solved
 from adjit.scipy.stats.on_the_line import log_normal_density
 
 
@@ -149,7 +149,7 @@ class ArcSine(OnUnit):
         return math.log(math.pi / 4.0)
 
 
-class SemiCircular(Continuous):
+class SemiCircular(Solved):
     def _support(self) -> tuple[Any, Any]:
         return -1.0, 1.0
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from adjit import special as sc
-from adjit.scipy.stats.distribution import Continuous, Symmetric, around_zero
+from adjit.runtime.control_flow import fori_loop
+from adjit.scipy.stats.distribution import Continuous, Solved, Symmetric, around_zero
 from adjit.scipy.stats.quotients import expm1_quotient, log1p_quotient, log_i0e
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
@@ -220,7 +221,7 @@ class GumbelL(Continuous):
         return _EULER + 1.0
 
 
-class SkewNorm(Continuous):
+class SkewNorm(Solved):
     shapes = ("a",)
 
     def _valid(self, a: Any) -> Any:
@@ -242,8 +243,12 @@ class SkewNorm(Continuous):
     def _var(self, a: Any) -> Any:
         return 1.0 - np.square(self._mean(a))
 
+    def _bracket(self, q: Any, a: Any) -> tuple[Any, Any]:
+        """The normal distribution, a = 0, and that of the size of a normal number, a infinite."""
+        return np.where(a < 0, sc.ndtri(0.5 * q), sc.ndtri(q)), np.where(a < 0, sc.ndtri(q), -sc.ndtri(0.5 * (1.0 - q)))
 
-class ExponNorm(Continuous):
+
+class ExponNorm(Solved):
     shapes = ("K",)
 
     def _logpdf(self, x: Any, K: Any) -> Any:
@@ -270,6 +275,11 @@ class ExponNorm(Continuous):
 
     def _var(self, K: Any) -> Any:
         return 1.0 + np.square(K)
+
+    def _bracket(self, q: Any, K: Any) -> tuple[Any, Any]:
+        """A normal number, and the sum of places beyond which both summands have half of the share above."""
+        rest = 0.5 * (1.0 - q)
+        return sc.ndtri(q), -sc.ndtri(rest) - K * np.log(rest)
 
 
 class GenNorm(Symmetric):
@@ -470,8 +480,47 @@ class GenExtreme(Continuous):
         return _EULER * (1.0 - c) + 1.0
 
 
-class VonMises(Continuous):
-    """The density alone, at any angle."""
+_SERIES = 40.0
+"""Concentration up to which von Mises' distribution function is a Fourier series, of 56 terms; from there on, an expansion of 16."""
+
+
+def _turns(x: Any) -> tuple[Any, Any]:
+    turns = np.rint(x / (2.0 * math.pi))
+    return turns, x - 2.0 * math.pi * turns
+
+
+def _share(angle: Any, kappa: Any) -> Any:
+    """Share of von Mises' distribution between -pi and an angle: a Fourier series whose factors are quotients of Bessel functions, by
+    continued fractions (Hill, "Algorithm 518: Incomplete Bessel function I0", 1977). If the concentration is large, the integral over
+    v = 2 sqrt(kappa) sin(angle / 2), whose density is a normal one over sqrt(1 - v^2 / (4 kappa)), term by term of this root's series."""
+    wide = kappa < _SERIES
+    k, x = np.where(wide, kappa, 1.0), np.where(wide, angle, 0.0)
+
+    def step(i: Any, state: Any) -> Any:
+        k, x, n, ratio, total = state
+        ratio = k / (2.0 * n + k * ratio)
+        return k, x, n - 1.0, ratio, ratio * (np.sin(n * x) / n + total)
+
+    k, x = np.broadcast_arrays(k, x)
+    series = 0.5 + x / (2.0 * math.pi) + fori_loop(0, 56, step, (k, x, 0.0 * k + 56.0, 0.0 * k, 0.0 * k))[-1] / math.pi
+
+    k, x = np.where(wide, _SERIES, kappa), np.where(wide, 0.0, angle)
+    v = 2.0 * np.sqrt(k) * np.sin(0.5 * np.abs(x))
+    density, power = np.exp(-0.5 * np.square(v)), v
+    moment = math.sqrt(0.5 * math.pi) * sc.erfc(v * math.sqrt(0.5))     # of the tail beyond v
+    tail, factor = moment, 1.0
+    for n in range(1, 16):
+        moment = (2.0 * n - 1.0) * moment + power * density
+        power, factor = power * np.square(v), factor * (2.0 * n - 1.0) / (8.0 * n)
+        tail = tail + factor * moment / k ** n
+    tail = tail / (2.0 * math.pi * sc.i0e(k) * np.sqrt(k))
+    return np.where(wide, series, np.where(x > 0, 1.0 - tail, tail))
+
+
+class VonMises(Solved):
+    """Its distribution function, as SciPy's, goes on beyond half a turn, by 1 for each turn."""
+
+    with_loops = (*Solved.with_loops, *Solved.of_variable)
 
     shapes = ("kappa",)
 
@@ -486,3 +535,14 @@ class VonMises(Continuous):
 
     def _entropy(self, kappa: Any) -> Any:
         return -kappa * sc.i1e(kappa) / sc.i0e(kappa) + math.log(2.0 * math.pi) + log_i0e(kappa) + kappa
+
+    def _cdf(self, x: Any, kappa: Any) -> Any:
+        turns, angle = _turns(x)
+        return turns + _share(angle, kappa)
+
+    def _sf(self, x: Any, kappa: Any) -> Any:
+        turns, angle = _turns(x)
+        return _share(-angle, kappa) - turns
+
+    def _bracket(self, q: Any, kappa: Any) -> tuple[Any, Any]:
+        return -math.pi, math.pi

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit import special as sc
-from adjit.scipy.stats.distribution import Positive
+from adjit.scipy.stats.distribution import Positive, Solved
 from adjit.scipy.stats.on_the_line import log_normal_density
 
 _EULER = 0.5772156649015329
@@ -329,7 +329,7 @@ class InvGamma(Positive):
         return a - (a + 1.0) * sc.digamma(a) + sc.gammaln(a)
 
 
-class InvGauss(Positive):
+class InvGauss(Solved, Positive):
     shapes = ("mu",)
 
     def _logpdf(self, x: Any, mu: Any) -> Any:
@@ -361,8 +361,19 @@ class InvGauss(Positive):
     def _var(self, mu: Any) -> Any:
         return mu * np.square(mu)
 
+    def _bracket(self, q: Any, mu: Any) -> tuple[Any, Any]:
+        """Where a Brownian motion with drift has reached 1: it is there or has been there, and has been there at most twice as often as
+        without a drift on the way (the reflection principle)."""
+        return self._reaching(sc.ndtri(0.5 * q), mu), self._reaching(sc.ndtri(q), mu)
 
-class Wald(Positive):
+    def _reaching(self, z: Any, mu: Any) -> Any:
+        """Solution x of (x / mu - 1) / sqrt(x) = z."""
+        half = 0.5 * np.abs(z) * mu
+        root = half + np.sqrt(np.square(half) + mu)
+        return np.square(np.where(z > 0, root, mu / root))
+
+
+class Wald(Solved, Positive):
     """The inverse Gaussian distribution of mean 1."""
 
     _general = InvGauss("invgauss")
@@ -387,6 +398,9 @@ class Wald(Positive):
 
     def _var(self) -> Any:
         return 1.0
+
+    def _bracket(self, q: Any) -> tuple[Any, Any]:
+        return self._general._bracket(q, 1.0)
 
 
 class Levy(Positive):
@@ -567,6 +581,9 @@ class NonCentralChi2(Positive):
 
     def _var(self, df: Any, nc: Any) -> Any:
         return 2.0 * (df + 2.0 * nc)
+
+    def _ppf(self, q: Any, df: Any, nc: Any) -> Any:
+        return sc.chndtrix(q, df, nc)
 
 
 class Nakagami(Positive):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit import special as sc
-from adjit.scipy.stats.distribution import Continuous, Positive, Symmetric, around_zero, chosen
+from adjit.scipy.stats.distribution import Continuous, Positive, Solved, Symmetric, around_zero, chosen
 from adjit.scipy.stats.on_an_interval import OnUnit
 from adjit.scipy.stats.on_the_line import cauchy_quantile, log_normal_density
 from adjit.scipy.stats.quotients import expm1_quotient, log1p_quotient, log_i0e
@@ -42,7 +42,7 @@ class Gibrat(Positive):
         return 0.5 * math.log(2.0 * math.pi) + 0.5
 
 
-class FoldNorm(Positive):
+class FoldNorm(Solved, Positive):
     shapes = ("c",)
 
     def _valid(self, c: Any) -> Any:
@@ -63,8 +63,11 @@ class FoldNorm(Positive):
     def _var(self, c: Any) -> Any:
         return np.square(c) + 1.0 - np.square(self._mean(c))
 
+    def _bracket(self, q: Any, c: Any) -> tuple[Any, Any]:
+        return math.sqrt(2.0) * sc.erfinv(q), math.sqrt(2.0) * sc.erfinv(q) + c
 
-class FoldCauchy(Positive):
+
+class FoldCauchy(Solved, Positive):
     shapes = ("c",)
 
     def _valid(self, c: Any) -> Any:
@@ -84,6 +87,10 @@ class FoldCauchy(Positive):
 
     def _var(self, c: Any) -> Any:
         return math.inf
+
+    def _bracket(self, q: Any, c: Any) -> tuple[Any, Any]:
+        unfolded = cauchy_quantile(0.5 + 0.5 * q)
+        return unfolded, unfolded + c
 
 
 class Rice(Positive):
