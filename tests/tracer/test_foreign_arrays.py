@@ -113,6 +113,38 @@ def test_changes_of_closures_are_followed(form: Callable[[Any, Any], Any]) -> No
 FRAMES: list[Any] = [None]
 
 
+def test_labels_and_columns_of_closures_are_followed() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [3.0, 5.0], "n": [1, 2]})
+    FRAMES[0] = frame
+    total = aj.compile(lambda w: np.sum(w * FRAMES[0]["a"].to_numpy()) + FRAMES[0]["b"].loc[0])
+
+    def check() -> None:
+        assert total(2.0) == total(2.0) == 2.0 * np.sum(frame["a"].to_numpy()) + frame["b"].loc[0]
+
+    check()
+    for change in (lambda: setattr(frame, "columns", ["b", "a", "n"]), lambda: setattr(frame, "index", [1, 0]),
+                   lambda: frame.iloc.__setitem__((0, 1), 7.0), lambda: frame.__setitem__("a", [9.0, 4.0]),
+                   lambda: frame.__setitem__("b", frame["n"] * 2), lambda: frame.pop("n"), lambda: frame.insert(0, "m", [1.5, 2.5])):
+        change()
+        check()
+    series = frame["a"].copy()
+    FRAMES[0] = series
+    last = aj.compile(lambda w: w * FRAMES[0].loc[0])
+    assert last(2.0) == 2.0 * series.loc[0]
+    series.index = series.index[::-1]
+    assert last(2.0) == 2.0 * series.loc[0]
+
+
+def test_labels_of_xarray_in_closures_are_followed() -> None:
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    FRAMES[0] = xarray.DataArray(np.array([1.0, 2.0]), dims="x", coords={"x": [10, 20]})
+    function = aj.compile(lambda w: w * float(FRAMES[0].sel(x=10)))
+    assert function(2.0) == 2.0
+    FRAMES[0]["x"] = [20, 10]
+    assert function(2.0) == 4.0
+
+
 def test_memory_is_read_at_each_call() -> None:
     values = VALUES.copy()
     given, function = OfDlpack(values), aj.compile(lambda x: np.sum(x))

@@ -15,7 +15,7 @@ import numpy as np
 from adjit.ir.dataclass import dataclass
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
-from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
+from adjit.tracer.foreign_arrays import content_guard, is_foreign_array
 from adjit.tracer.guards.content import ContentGuard, form_of
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.source import MISSING, Source, is_scalar, same
@@ -157,7 +157,7 @@ def make_guards(before: Mapping[Any, Source], after: Reachability, captures: Seq
         if index is None or (identity in viewed and key not in rebound):
             fixed.append(source)
             if is_foreign_array(source.value) and not isinstance(source.value, (np.ndarray, np.generic, ArrayWrapper, DeviceLeaf)):
-                content = partial(foreign_content, source.value)
+                content = content_guard(source.value)
                 fixed.append(Source(f"{source.path}[...]", content, content(), source.value, False))
         if index is not None:
             captured.append((index, source, read.pop(id(source.value), None)))
