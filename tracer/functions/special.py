@@ -322,11 +322,25 @@ def _riemann(s: Value) -> Value:
     return ops.select(below, reflected, ops.select(_is(s, math.inf), _number(s, 1.0), value))
 
 
+def _with_negative_shifts(s: Value, q: Value, below: Value) -> Value:
+    """Hurwitz's function. Where `below` holds, s is whole and q < 0: there the terms of negative q + k are a sum over 1 - p + k, where p is
+    the positive one below 1, of which the function for 1 - q lacks what is behind them."""
+    zero, one = _number(s, 0.0), _number(s, 1.0)
+    unknown = ops.sqrt(ops.select(below, _scaled(s, 0.0), one))     # 0, with the derivative NaN
+    s = ops.add(s, ops.select(below, unknown, zero))
+    p = ops.subtract(q, ops.select(below, ops.floor(q), zero))
+    odd = ops.abs(ops.subtract(s, _scaled(ops.rint(_scaled(s, 0.5)), 2.0)))
+    mirrored = [_hurwitz(s, ops.subtract(one, ops.select(below, shift, zero))) for shift in (p, q)]
+    terms = ops.multiply(ops.subtract(*mirrored), _plus(_scaled(odd, -2.0), 1.0))
+    return ops.add(_hurwitz(s, p), ops.select(below, terms, zero))
+
+
 @dispatched
 def zeta(x: Any, q: Any = None) -> TracedArray:
     """Riemann's zeta function of `x`, or Hurwitz's: the sum of (q + k)^-x over k = 0, 1, ... for x > 1, with derivatives in both.
 
-    Hurwitz's is NaN for x < 1 and for q < 0 (infinite at 0, -1, ...), where SciPy has values for whole x.
+    Hurwitz's is NaN for x < 1. For q < 0 it is infinite at -1, -2, ..., and else a number for whole x alone, as in SciPy: its derivative
+    in x is NaN there.
 
     >>> float(zeta(2.0).round(6))
     1.644934
@@ -337,12 +351,17 @@ def zeta(x: Any, q: Any = None) -> TracedArray:
     given = FUNCTIONS[np.broadcast_arrays](floating(x), floating(q))
     dtype = np.promote_types(given[0].dtype, given[1].dtype)
     s, shift = (convert(each.value, F64) for each in given)
-    good = ops.logical_and(ops.greater(s, _number(s, 1.0)), ops.greater(shift, _number(shift, 0.0)))
-    value = _hurwitz(ops.select(good, s, _number(s, 2.0)), ops.select(good, shift, _number(s, 1.0)))
-    pole = ops.logical_and(ops.less_equal(shift, _number(s, 0.0)), ops.equal(ops.floor(shift), shift))
+    above, positive = ops.greater(s, _number(s, 1.0)), ops.greater(shift, _number(shift, 0.0))
+    whole = ops.floor(shift)
+    below = ops.logical_and(ops.logical_and(above, ops.less(shift, _number(shift, 0.0))),
+                            ops.logical_and(ops.not_equal(shift, whole), ops.equal(s, ops.rint(s))))
+    good = ops.logical_or(ops.logical_and(above, positive), below)
+    value = _with_negative_shifts(ops.select(good, s, _number(s, 2.0)), ops.select(good, shift, _number(s, 1.0)), below)
+    pole = ops.logical_and(ops.less_equal(shift, _number(s, 0.0)), ops.equal(whole, shift))
     infinite = ops.logical_or(_is(s, 1.0), ops.logical_and(pole, ops.greater(s, _number(s, 1.0))))
     unknown = ops.logical_or(ops.isnan(s), ops.isnan(shift))
-    other = ops.select(ops.logical_and(infinite, ops.logical_not(unknown)), _number(s, math.inf), _number(s, math.nan))
+    undefined = _scaled(ops.add(s, shift), math.nan)        # whose derivatives are NaN, too
+    other = ops.select(ops.logical_and(infinite, ops.logical_not(unknown)), _number(s, math.inf), undefined)
     return wrap(convert(ops.select(good, value, other), dtype))
 
 

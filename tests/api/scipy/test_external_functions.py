@@ -324,6 +324,13 @@ def test_zeta() -> None:
     np.testing.assert_allclose(along_q, -s * scipy.special.zeta(s + 1, q), rtol=1e-12)
     h = 1e-5
     np.testing.assert_allclose(along_s, (scipy.special.zeta(s + h, q) - scipy.special.zeta(s - h, q)) / (2 * h), rtol=1e-6, atol=1e-8)
+    s, q = np.meshgrid([2.0, 3.0, 6.0, 2.5], [-30.5, -2.7, -1.0, -0.1, -1e-3, 0.4])
+    np.testing.assert_allclose(aj.special.zeta(s, q), scipy.special.zeta(s, q), rtol=1e-12)
+    along_s, along_q = (grad[..., :3] for grad in aj.grad(lambda s, q: np.sum(aj.special.zeta(s, q)), argnums=(0, 1))(s, q))
+    finite = np.isfinite(scipy.special.zeta(s, q))[:, :3]
+    np.testing.assert_allclose(along_q[finite], (-s * scipy.special.zeta(s + 1, q))[:, :3][finite], rtol=1e-11, atol=1e-12)
+    assert np.isnan(along_s[q[:, 0] < 0][finite[q[:, 0] < 0]]).all()
+    assert np.isnan(aj.grad(lambda q: aj.special.zeta(2.5, q))(-0.5))
     assert aj.grad(aj.special.zeta)(2.0) == pytest.approx(-0.9375482543158437)      # of Riemann's function
 
 
