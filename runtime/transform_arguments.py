@@ -75,7 +75,8 @@ def check_float(leaf: Any, what: str) -> None:
         kind = f"a {type(leaf).__name__}"
         hint = "pass dict(model.named_parameters()) as that argument, or compute the loss in the dynamic graph and call loss.backward()"
     else:
-        kind, hint = f"a {type(leaf).__name__}", "only arrays and numbers have derivatives: leave it out of the differentiated arguments"
+        kind = f"a {type(leaf).__name__}"
+        hint = "arrays, numbers, dataclasses and containers of them have derivatives: leave it out of the differentiated arguments"
     raise NonDifferentiableError(f"{what}, which is {kind}: only floating-point values have derivatives", find_user_location(), hint)
 
 

@@ -190,7 +190,8 @@ class NativeCallable:
             raise ShapeError(f"{other} has {known[other]} rows, and {next(iter(known))} has {rows}", find_user_location(),
                              hint="give all data that has rows at once: c.set(x=..., y=...)")
         if not least <= rows <= MOST_ROWS:
-            raise ShapeError(f"{next(iter(known))} has {rows} rows: {self.__name__} is for {least} to {MOST_ROWS}", find_user_location())
+            raise ShapeError(f"{next(iter(known))} has {rows} row{'s' * (rows != 1)}: {self.__name__} is for {least} to {MOST_ROWS}",
+                             find_user_location())
         self._outer[self._objective.rows][...] = rows
 
     def nutpie_model(self, jitter: float = 1.0) -> Any:

@@ -69,8 +69,8 @@ def check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, C
                              hint="return it from that function (has_aux=True of aj.grad, a result of aj.vmap, a carry of a loop), and "
                                   "store it outside of it")
         raise TraceError(
-            f"{name} keeps a value in {again[0].source.path} and reads it in the next call: a compiled function keeps no values between "
-            "calls but arrays whose shape and dtype stay, and numbers", location,
+            f"{name} keeps a value in {again[0].source.path} and reads it in the next call: between calls a compiled function keeps "
+            "arrays whose shape and dtype stay, and numbers, but nothing that grows and is read", location,
             hint="pass the value as an argument and return the new one; or make an array outside of the function and write to its elements "
                  "(state[:] = value)")
     try:
