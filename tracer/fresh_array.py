@@ -695,8 +695,9 @@ class KnownArrays:
     alone, which then holds for their content only. `taken`: set by the trace if it took arrays over. `may_take`: whether it may ask for
     another trace in which further arrays are early. `numbers` are the paths of numbers outside that are inputs, and `may_take_numbers`
     whether there may be more. `needed` are the places at which Python needs the number of a tensor itself; None if it may at any. `read`:
-    set by the trace if numbers of tensors are part of the program. `written`: filled by the trace with arrays from outside that Python
-    wrote to, each with its content before.
+    set by the trace if numbers of tensors are part of the program. `prints`: whether the program prints all that the function prints; set
+    by the trace if it prints values. `written`: filled by the trace with arrays from outside that Python wrote to, each with its content
+    before.
     """
 
     same: Pairs = ()
@@ -708,6 +709,7 @@ class KnownArrays:
     may_take_numbers: bool = True
     needed: Set[object] | None = None
     read: bool = False
+    prints: bool = False
     written: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 

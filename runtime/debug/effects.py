@@ -23,8 +23,8 @@ from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, contains_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.lifted_numbers import NotLiftable, is_read_number
-from adjit.tracer.flow.printed_texts import PrintedText, pieces_of
-from adjit.tracer.guards.printing import text_of, without_stand_in
+from adjit.tracer.flow.printed_texts import PRINTS, PrintedText, pieces_of
+from adjit.tracer.guards.printing import shown_at_once, stream_of, text_of, without_stand_in
 from adjit.tracer.scope import active_scope
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -85,27 +85,41 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
 
 
 def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False) -> bool:
-    """Have the program print what `print` is given in a trace, if tensors or texts of values are among that; returns whether it will.
+    """Have the program print what `print` is given in a trace, if tensors or texts of values are among that, or such were printed before
+    in the function; returns whether it will.
 
-    Raises `NotLiftable` for texts that no program prints: into a file that the function has opened, for instance.
+    Raises `NotLiftable` for texts that no program prints: into a file that the function has opened, for instance; and for the first value
+    where another one that has none was printed before, which is the program's then, too.
     """
-    if not any(isinstance(arg, Tensor) or is_read_number(arg) or (isinstance(arg, str) and len(pieces_of(arg)) > 1) for arg in args):
+    scope = active_scope()
+    assert scope is not None
+    known, flow = scope.root.known_arrays, None if scope.root.values is None else scope.root.values.flow
+    prints_all = known is not None and known.prints and not scope.evaluates
+    if not prints_all and not any(
+            isinstance(arg, Tensor) or is_read_number(arg) or (isinstance(arg, str) and len(pieces_of(arg)) > 1) for arg in args):
         return False
     texts = [[arg] if isinstance(arg, (TracedArray, Tensor)) else pieces_of(text_of(arg)) for arg in args]
     found = [piece for pieces in texts for piece in pieces if not isinstance(piece, str)]
-    streams = {id(stream): name for name, stream in (("stdout", None), ("stdout", sys.stdout), ("stderr", sys.stderr))}
-    if id(file) not in streams or not all(option is None or type(option) in (str, bool) for option in (sep, end, flush)):
+    stream = stream_of(file)
+    if not stream or not all(option is None or type(option) in (str, bool) for option in (sep, end, flush)):
         needed = frozenset(piece.source for piece in found if isinstance(piece, PrintedText))
         if needed:
             raise NotLiftable(needed)
         return False
+    if known is not None and not known.prints:
+        if scope.root.prints or (flow is not None and flow.has_ways):
+            raise NotLiftable(frozenset((PRINTS,)))
+        known.prints = True
     values = [piece.value if isinstance(piece, PrintedText) else piece for piece in found]
     forms = [[piece if isinstance(piece, str) else (piece.form,) if isinstance(piece, PrintedText) else () for piece in pieces]
              for pieces in texts]
     make = [new_tensor if isinstance(value, Tensor) else np.ndarray.item if is_read_number(value) else None for value in values]
-    options, stream = {"sep": sep, "end": end, "flush": flush}, streams[id(file)]
+    options, shown = {"sep": sep, "end": end, "flush": flush}, shown_at_once()
 
     def show(*arrays: Any) -> None:
+        if shown[0]:
+            shown[0] -= 1
+            return
         following = iter([array if made is None else made(np.asarray(array)) for made, array in zip(make, arrays, strict=True)])
         lines = ["".join(piece if isinstance(piece, str) else _text(next(following), *piece) for piece in pieces) for pieces in forms]
         builtins.print(*lines, file=getattr(sys, stream), **options)

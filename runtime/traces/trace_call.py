@@ -15,7 +15,7 @@ from adjit.runtime.traces.trace_ways import trace_ways
 from adjit.runtime.written_arrays import find_same
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.flow.lifted_numbers import NotLiftable
-from adjit.tracer.flow.printed_texts import READ
+from adjit.tracer.flow.printed_texts import PRINTS, READ
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.snapshot import Snapshot
@@ -47,7 +47,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         snapshot = Snapshot(Reachability(trace_roots(fun, signature)).found)
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
                             numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None,
-                            written=snapshot.written)
+                            written=snapshot.written, prints=PRINTS in needed)
         guarded = flow is not None
         try:
             trace, captured, flow = trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow, snapshot)
@@ -91,6 +91,8 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         if same == trace.same and not trace.early and (wanted is None or not trace.wanted) and not trace.wanted_numbers:
             if not may_read:
                 needed.add(ANYWHERE)
+            if known.prints:
+                needed.add(PRINTS)
             return trace, captured, flow
         flow = None     # it knows the arrays as they were taken before
         early = (*early, *trace.early)

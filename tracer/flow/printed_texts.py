@@ -16,6 +16,9 @@ _MARK = re.compile("\ue000([0-9]+)\ue001")       # of letters for private use
 READ = "read"
 """First part of the sources of numbers that the function reads of arrays: `loss.item()`, `f"{loss:.3f}"`."""
 
+PRINTS = READ, "print"
+"""Source which says that calls print what has no value in it, too, as they print values: all in Python's order."""
+
 
 class PrintedText(NamedTuple):
     """Text of a value in what a program prints, by its format. `source` is the line: where Python needs the text after all, it is read

@@ -4,6 +4,7 @@ where Python is led where the call does not go."""
 from __future__ import annotations
 
 import builtins
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ from adjit.tracer.user_location import find_user_location
 
 
 class _Traces(threading.local):
-    """Number of traces that were made for the call under way in a thread; None outside of such a call."""
+    """Number of traces that were made for the call under way in a thread, None outside of such a call; and of prints that these have
+    shown, which neither another trace nor the program shows again in this call."""
 
     made: int | None = None
+    shown: list[int] | None = None
 
 
 _traces = _Traces()
@@ -26,11 +29,12 @@ _traces = _Traces()
 @contextmanager
 def printing_once() -> Iterator[None]:
     """Have `print` in the functions that are traced within the block, or the decorated function, quiet behind the first whole trace."""
-    outer, _traces.made = _traces.made, 0
+    outer = _traces.made, _traces.shown
+    _traces.made, _traces.shown = 0, [0]
     try:
         yield
     finally:
-        _traces.made = outer
+        _traces.made, _traces.shown = outer
 
 
 def note_trace() -> None:
@@ -43,13 +47,33 @@ def note_trace() -> None:
 def printed(*args: Any, **kwargs: Any) -> None:
     """Python's `print`, but in a trace that is made again for a call, or leads Python where the call does not go; or whose calls print."""
     scope = active_scope()
-    if scope is not None and scope.root.print is not None and scope.root.print(*args, **kwargs):
-        return
-    if scope is not None:
-        scope.root.printed.add(find_user_location())
-    flow = None if scope is None or scope.root.values is None else scope.root.values.flow
-    if scope is None or not (_traces.made or (flow is not None and (flow.exploring or flow.guided))):
+    root = None if scope is None else scope.root
+    if root is None:
         builtins.print(*args, **kwargs)
+        return
+    if root.print is not None and root.print(*args, **kwargs):
+        return
+    root.printed.add(find_user_location())
+    flow, shown = None if root.values is None else root.values.flow, _traces.shown
+    if _traces.made or (flow is not None and (flow.exploring or flow.guided)):
+        return
+    texts = [text_of(arg) for arg in args]      # before any is shown: one may lead to another trace
+    if shown is not None and not root.evaluates and stream_of(kwargs.get("file")):
+        root.prints += 1
+        if root.prints <= shown[0]:
+            return
+        shown[0] = root.prints
+    builtins.print(*texts, **kwargs)
+
+
+def stream_of(file: Any) -> str:
+    """Name in `sys` of the stream that `print(file=file)` writes to; empty for a file of the user's."""
+    return "stdout" if file is None or file is sys.stdout else "stderr" if file is sys.stderr else ""
+
+
+def shown_at_once() -> list[int]:
+    """Number of prints which traces for the call under way have shown: as many of its program's are not shown again."""
+    return [0] if _traces.shown is None else _traces.shown
 
 
 def text_of(arg: Any) -> str:
