@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -135,6 +136,54 @@ def test_tensors_that_calls_print_cause_no_warning(capsys: pytest.CaptureFixture
         for step in range(1, 7):
             compiled(aj.ones(3) * step, step)
     assert capsys.readouterr().out == "2: 6.0\n4: 12.0\n6: 18.0\n"
+
+
+def in_words(x: Any) -> Any:
+    total = x.sum()
+    print(f"A {total:.2f}", [1])
+    print("B", f"{total.item():.1f}".rjust(6))
+    print("grad", total.item())
+    print({"loss": total.item()}, [total.item()])
+    return total
+
+
+def among_constants(x: Any) -> Any:
+    print("begin", end=": ")
+    for i in range(2):
+        print("round", file=sys.stdout)
+        x = x * 2
+        print(i, x.max())
+    print("end")
+    return x
+
+
+def as_long_as(x: Any) -> Any:
+    while x.sum() < 20:
+        print("double")
+        x = x * 2
+        print(f"{x.sum():.1f}")
+    print("end")
+    return x
+
+
+def traced_again(x: Any) -> Any:
+    text = f"{x.sum():.2f}"
+    print(text)
+    print("x", [x.max().item()])
+    print("%.1f" % x.sum().item())  # noqa: UP031
+    return x
+
+
+@pytest.mark.parametrize("function", [in_words, among_constants, as_long_as, traced_again])
+def test_all_prints_of_a_function_come_in_order_and_once(function: Callable[[Any], Any], capsys: pytest.CaptureFixture[str]) -> None:
+    compiled, calls = aj.compile(function, backend="interpret"), (1, 3, 2, 5, *(() if function is traced_again else (5, 1)))
+    for scale in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")     # that some calls run step by step
+            compiled(aj.ones(3) * scale)
+        found = capsys.readouterr().out
+        function(aj.ones(3) * scale)
+        assert found == capsys.readouterr().out
 
 
 @pytest.fixture(autouse=True)
