@@ -24,7 +24,7 @@ from adjit.tracer.array import TracedArray, as_traced, contains_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.lifted_numbers import NotLiftable, is_read_number
 from adjit.tracer.flow.printed_texts import PRINTS, PrintedText, pieces_of
-from adjit.tracer.guards.printing import shown_at_once, stream_of, text_of, without_stand_in
+from adjit.tracer.guards.printing import stream_of, text_of, unless_shown, without_stand_in
 from adjit.tracer.scope import active_scope
 from adjit.tracer.trace import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
@@ -114,16 +114,14 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
     forms = [[piece if isinstance(piece, str) else (piece.form,) if isinstance(piece, PrintedText) else () for piece in pieces]
              for pieces in texts]
     make = [new_tensor if isinstance(value, Tensor) else np.ndarray.item if is_read_number(value) else None for value in values]
-    options, shown = {"sep": sep, "end": end, "flush": flush}, shown_at_once()
+    options = {"sep": sep, "end": end, "flush": flush}
 
     def show(*arrays: Any) -> None:
-        if shown[0]:
-            shown[0] -= 1
-            return
         following = iter([array if made is None else made(np.asarray(array)) for made, array in zip(make, arrays, strict=True)])
         lines = ["".join(piece if isinstance(piece, str) else _text(next(following), *piece) for piece in pieces) for pieces in forms]
         builtins.print(*lines, file=getattr(sys, stream), **options)
 
+    show = unless_shown(show, scope.root.unshown, not values)
     _run("print", show, tuple(values), {}, repr((forms, stream, options)))
     return True
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -174,7 +176,16 @@ def traced_again(x: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("function", [in_words, among_constants, as_long_as, traced_again])
+def redirected(x: Any) -> Any:
+    print("total", x.sum())
+    with redirect_stdout(io.StringIO()) as out:
+        print("inside")
+    print("beside")
+    print("got", out.getvalue())
+    return x
+
+
+@pytest.mark.parametrize("function", [in_words, among_constants, as_long_as, traced_again, redirected])
 def test_all_prints_of_a_function_come_in_order_and_once(function: Callable[[Any], Any], capsys: pytest.CaptureFixture[str]) -> None:
     compiled, calls = aj.compile(function, backend="interpret"), (1, 3, 2, 5, *(() if function is traced_again else (5, 1)))
     for scale in calls:
@@ -184,6 +195,18 @@ def test_all_prints_of_a_function_come_in_order_and_once(function: Callable[[Any
         found = capsys.readouterr().out
         function(aj.ones(3) * scale)
         assert found == capsys.readouterr().out
+
+
+def test_texts_before_an_error_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    def failing(x: Any) -> Any:
+        print("begin")
+        print(x.sum())
+        print("before")
+        raise ValueError("an error")
+
+    with pytest.raises(ValueError, match="an error"):
+        aj.compile(failing)(aj.ones(3))
+    assert capsys.readouterr().out == "begin\nbefore\n"
 
 
 @pytest.fixture(autouse=True)

@@ -6,21 +6,30 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from adjit.tracer.scope import active_scope
+from adjit.tracer.scope import active_scope, outermost_scope
 from adjit.tracer.user_location import find_user_location
 
 
-class _Traces(threading.local):
-    """Number of traces that were made for the call under way in a thread, None outside of such a call; and of prints that these have
-    shown, which neither another trace nor the program shows again in this call."""
+class _Call:
+    """Call for which traces are made. `made` is the number of them, `shown` that of prints that they have shown, which neither another
+    trace nor the program shows again; `unshown` are those without values that the last trace left to its program, which an error keeps
+    from showing them. `streams` are Python's at the begin, by identity: what a function binds in their place is its own."""
 
-    made: int | None = None
-    shown: list[int] | None = None
+    def __init__(self) -> None:
+        self.made, self.shown = 0, [0]
+        self.unshown: list[Callable[[], None]] = []
+        self.streams = {id(sys.stderr): "stderr", id(sys.stdout): "stdout"}
+
+
+class _Traces(threading.local):
+    """Call under way in a thread; None outside of one that is traced."""
+
+    call: _Call | None = None
 
 
 _traces = _Traces()
@@ -29,18 +38,21 @@ _traces = _Traces()
 @contextmanager
 def printing_once() -> Iterator[None]:
     """Have `print` in the functions that are traced within the block, or the decorated function, quiet behind the first whole trace."""
-    outer = _traces.made, _traces.shown
-    _traces.made, _traces.shown = 0, [0]
+    outer, _traces.call = _traces.call, (call := _Call())
     try:
         yield
+    except Exception:
+        for show in call.unshown:
+            show()
+        raise
     finally:
-        _traces.made, _traces.shown = outer
+        _traces.call = outer
 
 
 def note_trace() -> None:
     """Note that a trace for the call under way is whole."""
-    if _traces.made is not None:
-        _traces.made += 1
+    if _traces.call is not None:
+        _traces.call.made += 1
 
 
 @wraps(print)
@@ -54,26 +66,38 @@ def printed(*args: Any, **kwargs: Any) -> None:
     if root.print is not None and root.print(*args, **kwargs):
         return
     root.printed.add(find_user_location())
-    flow, shown = None if root.values is None else root.values.flow, _traces.shown
-    if _traces.made or (flow is not None and (flow.exploring or flow.guided)):
+    flow, call = None if root.values is None else root.values.flow, _traces.call
+    if (call is not None and call.made) or (flow is not None and (flow.exploring or flow.guided)):
         return
     texts = [text_of(arg) for arg in args]      # before any is shown: one may lead to another trace
-    if shown is not None and not root.evaluates and stream_of(kwargs.get("file")):
+    if call is not None and root is outermost_scope() and stream_of(kwargs.get("file")):
         root.prints += 1
-        if root.prints <= shown[0]:
+        if root.prints <= call.shown[0]:
             return
-        shown[0] = root.prints
+        call.shown[0] = root.prints
     builtins.print(*texts, **kwargs)
 
 
 def stream_of(file: Any) -> str:
-    """Name in `sys` of the stream that `print(file=file)` writes to; empty for a file of the user's."""
-    return "stdout" if file is None or file is sys.stdout else "stderr" if file is sys.stderr else ""
+    """Name in `sys` of the stream that `print(file=file)` writes to; empty for a file of the function's, as what redirects Python's."""
+    return (_traces.call or _Call()).streams.get(id(sys.stdout if file is None else file), "")
 
 
-def shown_at_once() -> list[int]:
-    """Number of prints which traces for the call under way have shown: as many of its program's are not shown again."""
-    return [0] if _traces.shown is None else _traces.shown
+def unless_shown(show: Callable[..., None], unshown: list[Callable[[], None]], is_text: bool) -> Callable[..., None]:
+    """What the program does for `show`, once for each print that the traces for the call under way have shown it does nothing. `unshown`
+    are the prints before it in the trace, which takes it if it `is_text` without values."""
+    call = _traces.call or _Call()
+
+    def show_once(*arrays: Any) -> None:
+        if call.shown[0]:
+            call.shown[0] -= 1
+        else:
+            show(*arrays)
+
+    if is_text:
+        unshown.append(show_once)
+        call.unshown = unshown
+    return show_once
 
 
 def text_of(arg: Any) -> str:
