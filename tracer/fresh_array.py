@@ -697,7 +697,7 @@ class KnownArrays:
     whether there may be more. `needed` are the places at which Python needs the number of a tensor itself; None if it may at any. `read`:
     set by the trace if numbers of tensors are part of the program. `prints`: whether the program prints all that the function prints; set
     by the trace if it prints values. `written`: filled by the trace with arrays from outside that Python wrote to, each with its content
-    before.
+    before. `no_call`: the trace is one that no call is made of, so that an exception leaves nothing.
     """
 
     same: Pairs = ()
@@ -711,6 +711,7 @@ class KnownArrays:
     read: bool = False
     prints: bool = False
     written: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    no_call: bool = False
 
 
 @contextmanager

@@ -447,8 +447,8 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
         if again and flow is not None:
             flow.note_reads(_contents(after, observation, scope), observation.forms, observation.viewed, scope.depends_on_strides)
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
-        again = again or traces_again or getattr(error, "traces_again", False) or (scope.known_arrays is not None
-                                                                                   and scope.known_arrays.read)
+        again = again or traces_again or getattr(error, "traces_again", False) or (
+            scope.known_arrays is not None and (scope.known_arrays.read or scope.known_arrays.no_call))
         if again or isinstance(error, Refusal) or not isinstance(error, Exception) or not _store_values(scope, places, after, log):
             places.take_back(after)
             log.end_tallies()
@@ -503,7 +503,10 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
     places.take_back(after, stores.keys)
     log.restore(stores.numbers)
     for array, content in contents:
-        np.ndarray.view(array, np.ndarray)[...] = content
+        plain = np.ndarray.view(array, np.ndarray)
+        if scope.known_arrays is not None:
+            scope.known_arrays.written.setdefault(id(array), (array, plain.copy()))
+        plain[...] = content
     made: dict[int, Any] = {}
     stored = [(each, each.value(results, made)) for each in (*stores.values, *again)]
     for each, value in stored:

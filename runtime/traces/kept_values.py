@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from adjit.ir.errors import TraceError
+from adjit.ir.errors import Refusal, TraceError
 from adjit.ir.graph import graph_key
 from adjit.runtime.capture.tensor_program import Captured
 from adjit.tracer.array import WRITTEN, TracedArray, TracedNDArray
@@ -24,12 +24,14 @@ from adjit.tracer.trace import Trace
 from adjit.tracer.user_location import find_user_location
 
 
-def check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, Captured | None]], take: Callable[[], Snapshot]) -> Trace:
+def check_kept(trace: Trace, name: str, trace_again: Callable[[Snapshot], tuple[Trace, Captured | None]],
+               take: Callable[[], Snapshot]) -> Trace:
     """Raise `TraceError` if the function reads in one call what it stored in the call before: traced once more, it meets a value of the
     trace before, which tells so, or its list gets longer again. If it is the same program then, it does not depend on what is there, but
     for its class: the trace returned has guards for that alone.
 
-    What the function had stored is taken away then: a value of a trace is an error for whoever reads it.
+    What the function had stored is taken away then: a value of a trace is an error for whoever reads it. `trace_again` traces what is no
+    call, after a snapshot: of that trace nothing is left, nor of an exception that it raises.
     """
     by_key = {each.source.key: each for each in trace.kept if not each.is_next}
     location, second = None, None
@@ -41,8 +43,9 @@ def check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, C
         snapshot = take()
         try:
             with np.errstate(all="ignore"):     # what stands in for a value of the call may be any
-                second, _ = trace_again()
+                second, _ = trace_again(snapshot)
             second.restore()
+            snapshot.restore_arrays()
             again = [by_key[each.source.key] for each in second.kept if each.source.key in by_key and not each.is_next and (
                 each.source.path.startswith("len(") or is_ndarray(each.before))]
         except EscapedArrayError as error:
@@ -53,11 +56,13 @@ def check_kept(trace: Trace, name: str, trace_again: Callable[[], tuple[Trace, C
                 continue
             again = [each for each in by_key.values() if each.source.value is error.array] or list(by_key.values())
             location = error.location
-        except Exception:
+        except Exception as error:
             snapshot.restore()
-            if not stood_in:
+            if stood_in:
+                return trace    # perhaps because of the content of what stands in
+            if isinstance(error, Refusal):
                 raise
-            return trace        # perhaps because of the content of what stands in
+            second, again = None, []        # the next call may raise it
         break
     if again:
         take_back(trace)

@@ -83,6 +83,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         same = find_same(signature.memory(), arguments, signature.traced_paths())
         if trace.wanted_numbers is None:        # what is bound in a place is not what the next call can read there
             state = flow = None
+            snapshot.restore_arrays()
             if captured is not None:
                 captured.undo()
             continue
@@ -95,6 +96,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                 needed.add(PRINTS)
             return trace, captured, flow
         flow = None     # it knows the arrays as they were taken before
+        snapshot.restore_arrays()
         early = (*early, *trace.early)
         if wanted is not None:
             wanted = (*wanted, *(array for array in trace.wanted if not any(array is other for other in early)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,17 +44,23 @@ def trace_ways(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                flow: FlowGraph | None, start: Snapshot) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`, and return the last trace, with the ways that are known; None for these if guards alone are right. `start` is what each
     trace begins with."""
-    make = partial(trace_with_tensors, fun, args, kwargs, static_names, signature, arrays)
-    return _Ways(make, flow, outcomes, function_name(fun), lambda: Snapshot(Reachability(trace_roots(fun, signature)).found), start).trace()
+    make = partial(trace_with_tensors, fun, args, kwargs, static_names, signature)
+
+    def check(trace: Trace) -> Trace:
+        return check_kept(trace, function_name(fun),
+                          lambda before: make(replace(arrays, written=before.written, no_call=True), outcomes),
+                          lambda: Snapshot(Reachability(trace_roots(fun, signature)).found))
+
+    return _Ways(partial(make, arrays), flow, outcomes, check, start).trace()
 
 
 class _Ways:
-    """The ways that are known, and how many traces of each kind are left. `make(outcomes, flow)` makes a trace, `snapshot` notes what the
-    function reaches, which `start` has from before the first trace."""
+    """The ways that are known, and how many traces of each kind are left. `make(outcomes, flow)` makes a trace, and `check` is
+    `check_kept`. `start` is what the function reached before the first trace."""
 
-    def __init__(self, make: Callable[..., tuple[Trace, Captured | None]], flow: FlowGraph | None, outcomes: Sequence[Outcome], name: str,
-                 snapshot: Callable[[], Snapshot], start: Snapshot):
-        self.make, self.flow, self.outcomes, self.name, self.snapshot, self.start = make, flow, outcomes, name, snapshot, start
+    def __init__(self, make: Callable[..., tuple[Trace, Captured | None]], flow: FlowGraph | None, outcomes: Sequence[Outcome],
+                 check: Callable[[Trace], Trace], start: Snapshot):
+        self.make, self.flow, self.outcomes, self.check, self.start = make, flow, outcomes, check, start
         self.left, self.lifts, self.forwards, self.explorations = MAX_TRACES, MAX_LIFTS, MAX_FORWARDED, MAX_EXPLORATIONS
         self.repeated = False       # whether the last trace should have shown all
 
@@ -78,6 +85,7 @@ class _Ways:
             trace = self.checked(trace, captured)
             if flow is None or captured is not None or not self.goes_on(flow, points):
                 break
+            self.start.restore_arrays()
         return trace, captured, self.flow
 
     def recovers(self, error: BaseException, known: bool) -> bool:
@@ -130,7 +138,7 @@ class _Ways:
             take_back(trace)
             raise refused()
         if captured is None and not all(each.is_next for each in trace.kept):
-            trace = check_kept(trace, self.name, partial(self.make, self.outcomes), self.snapshot)
+            trace = self.check(trace)
         trace.restore()     # the program stores it again
         return trace
 

@@ -210,3 +210,41 @@ def test_what_one_call_stores_and_reads_is_computed(make):
     compiled, expected = aj.compile(make()), make()
     for step in range(3):
         np.testing.assert_allclose(compiled(CALL + step), expected(CALL + step))
+
+
+def _key_of_length(state, x):
+    state.position += x
+    state.total += x.sum()
+    state.events[f"{len(state.log)}"] = state.total
+    state.log.append(x.sum())
+    return state.position * 1
+
+
+def _second_call_raises(state, x):
+    state.position += x
+    if state.last is not None:
+        raise RuntimeError("a second call")
+    state.last = x * 2
+    return x + 1
+
+
+def _written_by_python(state, x):
+    state.position[0] += 1
+    parity = bytes(memoryview(state.position))[6] % 7       # no traced array has memory: Python writes to this one
+    state.last = x if state.last is None else state.last + x
+    return state.last * parity
+
+
+@pytest.mark.parametrize("function", [_key_of_length, _second_call_raises, _written_by_python])
+def test_a_call_that_is_traced_again_writes_to_an_array_once(function):
+    state, expected = (SimpleNamespace(position=np.zeros(CALL.shape), total=0.0, events={}, log=[], last=None) for _ in range(2))
+    compiled = aj.compile(lambda x: function(state, x), backend="interpret")
+    for _ in range(3):
+        if function is _second_call_raises and expected.last is not None:
+            with pytest.raises(RuntimeError, match="a second call"):
+                function(expected, CALL)
+            with pytest.raises(RuntimeError, match="a second call"):
+                compiled(CALL)
+        else:
+            np.testing.assert_array_equal(compiled(CALL), function(expected, CALL))
+        assert repr(state) == repr(expected)

@@ -31,6 +31,10 @@ class Snapshot:
         for source, held in self._places:
             if source.is_bound() and _read(source) is not held:
                 rebind(source.read, held)
+        self.restore_arrays()
+
+    def restore_arrays(self) -> None:
+        """Give the arrays that were written to what they held before."""
         for array, content in self.written.values():
             np.ndarray.view(array, np.ndarray)[...] = content
         self.written.clear()
