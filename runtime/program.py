@@ -115,7 +115,7 @@ class Program:
 
     @property
     def reads_beside_writes(self) -> bool:
-        """True if the program writes to arguments, and Python has read arrays from outside: they must not be the same memory."""
+        """True if the program writes to arrays, and Python has read others from outside: they must not be the same memory."""
         return bool(self.trace.writes) and bool(self.trace.guards.read_by_python())
 
     @property
@@ -238,14 +238,14 @@ class Program:
         if captured is not None and (self.trace.writes or self.trace.same) and self._same(signature, captured) != self.trace.same:
             return None
         if captured is not None and self.reads_beside_writes and find_read(
-                signature.memory(), [param for param in self.trace.written_params() if param < len(signature.leaves)],
-                self.trace.guards.read_by_python()):
+                (*signature.memory(), *captured), self.trace.written_params(), self.trace.guards.read_by_python()):
             return None
         return captured
 
     def _same(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Pairs:
         """The parameters that are the same array in this call, where the program writes to it."""
-        return find_same((*signature.memory(), *captured), self.trace.written_params(), self.inputs.paths)
+        memory = signature.memory()
+        return find_same((*memory, *captured), self.trace.written_params(), self.inputs.paths, len(memory))
 
     def may_hold_again(self) -> bool:
         """True if only flags and numbers changed in the state that the function reads: such values may change back."""

@@ -12,10 +12,12 @@ from adjit.tracer.trace import Pairs
 from adjit.tracer.user_location import find_user_location
 
 
-def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str]) -> Pairs:
-    """Pairs of arrays on the same memory, where one is among `written`: number of the first, and of another.
+def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str], count: int | None = None) -> Pairs:
+    """Pairs of arrays on the same memory, where one is among `written`: number of the first, and of another. Where `count` is given, those
+    after the first `count` are not passed: a pair of them is found if they share any memory, which another trace of the function takes
+    into account.
 
-    Raises `ArgumentError` for arrays that share only a part of their memory, and for a written array whose elements share memory.
+    Raises `ArgumentError` for other arrays that share only a part of their memory, and for a written array whose elements share memory.
     """
     if not written:
         return ()
@@ -31,8 +33,8 @@ def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Seq
         for other, (low, high) in bounds.items():
             if other == number or high <= start or end <= low:
                 continue
-            if _form(array) == _form(arrays[other]):
-                first, second = sorted((number, other))
+            first, second = sorted((number, other))
+            if _form(array) == _form(arrays[other]) or (count is not None and first >= count and _share(array, arrays[other])):
                 found[second] = min(found.get(second, first), first)
             elif _share(array, arrays[other]):
                 raise ArgumentError(f"{paths[number]} and {paths[other]} share a part of their memory, and the function writes to "

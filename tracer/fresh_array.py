@@ -45,6 +45,7 @@ from adjit.tracer.guards.array_access import (
     ORIGINAL_CLASS,
     WRITING_FUNCTIONS,
     is_new_view,
+    note_view,
     observed_in_this_thread,
     results,
     words,
@@ -107,6 +108,7 @@ def standing_for(array: np.ndarray) -> TracedArray | None:
     outermost = cell.scope.root
     if id(root) in outermost.taken and id(array) in outermost.outside():
         outermost.viewed_outside.add(id(root))
+        note_view(array)
     view = _view(cell, root, array)
     if cell.scope is active_scope():
         _stand_for(array, view)

@@ -157,6 +157,12 @@ def _note_form(array: Any, name: str) -> None:
             observation.note_form(array, name not in _SHAPES)
 
 
+def note_view(array: Any) -> None:
+    """Log a view from outside, whose content is that of the array that it is of: in later calls that has to be the same array."""
+    for observation in _observations.of_this_thread():
+        observation.note_form(array, True)
+
+
 def _is_internal() -> bool:
     """True if the tracer itself reads an array: its uses become ops of the graph."""
     frame = sys._getframe(2)
