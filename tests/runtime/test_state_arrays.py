@@ -362,3 +362,40 @@ def test_a_view_from_outside_stays_on_the_array_of_before(writes: bool) -> None:
         np.testing.assert_array_equal(step(np.ones(2)), plain.step(np.ones(2)))
         np.testing.assert_array_equal(filtered.x, plain.x)
         np.testing.assert_array_equal(filtered.first, plain.first)
+
+
+def row_added(s, x):
+    s.part += x
+    return s.whole.sum()
+
+
+def row_and_whole(s, x):
+    np.multiply(s.part, x + 1.0, out=s.part)
+    s.whole += x
+    return s.whole.sum() + s.part.sum()
+
+
+def row_then_new_whole(s, x):
+    row = s.part.reshape(-1)
+    row += x
+    s.whole = s.whole * 2.0 + x
+    return s.part.sum()
+
+
+def test_what_shares_memory_may_change_between_calls() -> None:
+    """A view that is written whole, whose array is bound anew; and arrays that share memory only later, whether Python or the program reads
+    the other one. What a call writes is written once."""
+    def run(call: Callable[..., Any], related: bool) -> list[Any]:
+        s = SimpleNamespace(whole=np.arange(4.0).reshape(2, 2))
+        s.part = s.whole[1] if related else s.whole[1].copy()
+        found = [call(s, 1.0), s.whole.copy(), s.part.copy()]
+        s.whole = np.full((2, 2), 5.0)
+        found += [call(s, 1.0), s.whole.copy(), s.part.copy()]
+        s.part = s.whole[:, 1]
+        for _ in range(2):
+            found += [call(s, 1.0), s.whole.copy(), s.part.copy()]
+        return found
+
+    for fun, related in ((row_added, True), (row_added, False), (row_and_whole, False), (row_then_new_whole, True)):
+        for ours, numpys in zip(run(aj.compile(fun), related), run(fun, related), strict=True):
+            np.testing.assert_array_equal(ours, numpys)

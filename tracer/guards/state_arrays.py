@@ -68,7 +68,8 @@ class StateArrays:
         """True if the function used a view from outside of an array's memory, which stays on that memory when the array is bound anew."""
         if id(array) in self._scope.viewed_outside:
             return True
-        used = (*(captured.array for captured in self._scope.captures.values()), *self._scope.same_views.values())
+        viewed = (self._observation.kinds[identity][0] for identity in self._observation.viewed & self._observation.kinds.keys())
+        used = (*(captured.array for captured in self._scope.captures.values()), *self._scope.same_views.values(), *viewed)
         plain = np.ndarray.view(array, np.ndarray)
         return any(view is not array and np.may_share_memory(np.ndarray.view(view, np.ndarray), plain) for view in used)
 
