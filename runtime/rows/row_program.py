@@ -152,7 +152,7 @@ class _Tracer:
         compile_options = self.compile_options
         try:
             args, kwargs, sized = call_with_rows(self.signature, size, compile_options.static, modes.key)
-            trace, captured, _ = trace_call(self.fun, args, kwargs, compile_options.static, sized, (), None)
+            trace, captured, _ = trace_call(self.fun, args, kwargs, compile_options.static, sized, (), None, no_call=True)
         except RowsMixed:
             raise
         except Exception as error:

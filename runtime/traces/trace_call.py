@@ -30,8 +30,10 @@ ANYWHERE = "anywhere"
 @printing_once()
 def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                signature: CallSignature, outcomes: Sequence[Outcome],
-               flow: FlowGraph | None) -> tuple[Trace, Captured | None, FlowGraph | None]:
+               flow: FlowGraph | None, no_call: bool = False) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
+    With `no_call`, the arguments are none of a call: what the function stores or writes before an exception is taken back, and Python writes
+    to no array from outside.
     """
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
@@ -47,7 +49,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
         snapshot = Snapshot(Reachability(trace_roots(fun, signature)).found)
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
                             numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None,
-                            written=snapshot.written, prints=PRINTS in needed)
+                            written=snapshot.written, prints=PRINTS in needed, no_call=no_call)
         guarded = flow is not None
         try:
             trace, captured, flow = trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow, snapshot)
@@ -60,7 +62,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
             outcomes, flow = (), FlowGraph() if guarded else None
             continue
         except BaseException as error:
-            if isinstance(error, Refusal) or not isinstance(error, Exception) or state or (known.read and may_read):
+            if no_call or isinstance(error, Refusal) or not isinstance(error, Exception) or state or (known.read and may_read):
                 snapshot.restore()      # Python keeps what a function did before it raised an exception of its own
             if not isinstance(error, Exception):
                 raise
@@ -74,7 +76,7 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                 state = None
             elif wanted:
                 wanted = None
-            elif known.taken and not plain_writes:
+            elif known.taken and not plain_writes and not no_call:
                 plain_writes = True
             else:
                 raise

@@ -649,3 +649,22 @@ def test_reports() -> None:
     assert compiled.profile(X[:300]).milliseconds > 0
     assert compiled.memory(X[:10]).blocks
     assert compiled.cache_info().traces == 1
+
+
+def test_traces_of_rows_of_zeros_leave_nothing() -> None:
+    state: dict[str, Any] = {"calls": np.zeros(2), "last": None}
+
+    def raises_for_zeros(x: Any) -> Any:
+        state["calls"] += 1
+        state["last"] = np.sum(x)
+        if not x.any():
+            raise RuntimeError("zeros")
+        return x * 2
+
+    def written_by_python(x: Any) -> Any:
+        state["calls"][0] += 1
+        return x * np.frombuffer(state["calls"])[0]
+
+    for function, expected in ((raises_for_zeros, [1, 1]), (written_by_python, [2, 1])):
+        aj.compile(function, batch="x")(Y[:7])
+        assert np.array_equal(state["calls"], expected)
