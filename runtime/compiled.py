@@ -38,6 +38,7 @@ from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.flow.lifted_numbers import ARGUMENT, NotLiftable
+from adjit.tracer.guards.snapshot import restore_written
 from adjit.tracer.libraries import own_code
 from adjit.tracer.reentrancy import is_reentrant
 from adjit.tracer.signature import NO_INTEGERS, CallSignature, describe_difference, flatten_call
@@ -515,10 +516,14 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         last = self._cache.last
         program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes, flow, tried)
         try:
-            return program.run(signature, captured)
+            result = program.run(signature, captured)
+            program.trace.by_python.clear()
+            return result
         except BaseException as error:
             if program.tensors is not None:
                 program.tensors.take_back()
+            if isinstance(error, (DonationError, GuardMiss)):       # the call is traced again, or refused
+                restore_written(program.trace.by_python)
             self._cache.take_back(program.signature.key, program, last)
             if isinstance(error, DonationError) and program.updating:       # kernels do not write to shared memory: copy instead
                 signature = self._of_these_rows(signature, "an array that is written to shares its memory")

@@ -38,6 +38,7 @@ from adjit.runtime.written_arrays import check_captured, check_read, find_read, 
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.guards.argument_containers import argument_at, check_apart, put_at
+from adjit.tracer.guards.snapshot import restore_written
 from adjit.tracer.guards.templates import ARGUMENTS, KEPT
 from adjit.tracer.signature import CallSignature, function_name
 from adjit.tracer.trace import Pairs, Trace
@@ -389,6 +390,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
                        trace.guards.read_by_python())
         program = _lower(trace, captured, signature, compile_options, reason, update_in_place, threads, folder, verify, begin)
     except BaseException:
+        restore_written(trace.by_python)
         if captured is not None:
             captured.undo()
         raise

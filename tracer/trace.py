@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,7 @@ from adjit.tracer.guards.printing import note_trace
 from adjit.tracer.guards.reachability import Reachability, Roots
 from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
+from adjit.tracer.guards.snapshot import Written
 from adjit.tracer.guards.source import MISSING, names_in, rebind
 from adjit.tracer.guards.state_arrays import StateArrays, shared_arrays
 from adjit.tracer.guards.state_numbers import StateNumbers, asks_for_array
@@ -128,6 +129,7 @@ class Trace:
     restore: Callable[[], None] = _nothing      # gives the places of kept values what they held before
     containers: tuple[ContainerChange, ...] = ()    # what each call changes in lists, dicts and dataclasses that were passed to it
     returned: Returned = ()    # where in the result these are, each with its path among the arguments
+    by_python: Written = field(default_factory=dict)    # arrays that the trace itself wrote to, until its call has run
 
     def written_params(self) -> frozenset[int]:
         """The parameters whose memory the function writes to; of arguments that are the same array, all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from adjit.tracer.flow.lifted_numbers import NotLiftable
 from adjit.tracer.flow.printed_texts import PRINTS, READ
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.reachability import Reachability
-from adjit.tracer.guards.snapshot import Snapshot
+from adjit.tracer.guards.snapshot import Snapshot, Written
+from adjit.tracer.guards.source import Source
 from adjit.tracer.guards.state_numbers import is_number
 from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import KnownArrays, Pairs, Trace, trace_roots
@@ -32,8 +34,8 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                signature: CallSignature, outcomes: Sequence[Outcome],
                flow: FlowGraph | None, no_call: bool = False) -> tuple[Trace, Captured | None, FlowGraph | None]:
     """Trace `fun`; again, if the first trace shows that it writes to an array that is passed twice, or that was read in another way before.
-    With `no_call`, the arguments are none of a call: what the function stores or writes before an exception is taken back, and Python writes
-    to no array from outside.
+    With `no_call`, the arguments are none of a call: what the function stores or writes before an exception is taken back, and Python
+    writes to no array from outside.
     """
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
@@ -96,6 +98,8 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
                 needed.add(ANYWHERE)
             if known.prints:
                 needed.add(PRINTS)
+            if snapshot.written:
+                trace = _with_writes(trace, snapshot.written)
             return trace, captured, flow
         flow = None     # it knows the arrays as they were taken before
         snapshot.restore_arrays()
@@ -104,3 +108,11 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
             wanted = (*wanted, *(array for array in trace.wanted if not any(array is other for other in early)))
         if captured is not None:
             captured.undo()
+
+
+def _with_writes(trace: Trace, written: Written) -> Trace:
+    """The trace, with the arrays to which Python wrote; it holds for no other call if it changed one, which the program does not."""
+    if any(np.ndarray.view(array, np.ndarray).tobytes() != content.tobytes() for array, content in written.values()):
+        never = Source("what an array holds that Python writes to", object, object(), None, False)
+        trace = replace(trace, guards=replace(trace.guards, fixed=(*trace.guards.fixed, never)))
+    return replace(trace, by_python=written)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.ir.ops.guard import GuardMiss
+from adjit.runtime.program import Program
 
 
 def _attribute():
@@ -248,3 +250,20 @@ def test_a_call_that_is_traced_again_writes_to_an_array_once(function):
         else:
             np.testing.assert_array_equal(compiled(CALL), function(expected, CALL))
         assert repr(state) == repr(expected)
+
+
+def test_a_write_of_python_is_made_once_where_a_program_misses_a_guard_and_again_by_each_call(monkeypatch):
+    state, run, missed = SimpleNamespace(position=np.zeros(2), last=None), Program.run, []
+
+    def miss_once(program, *args):
+        if not missed:
+            missed.append(program)
+            raise GuardMiss(0, True)
+        return run(program, *args)
+    monkeypatch.setattr(Program, "run", miss_once)
+    compiled = aj.compile(lambda x: _written_by_python(state, x), backend="interpret")
+    for _ in range(3):
+        state.position[:] = 0
+        compiled(CALL)
+        assert list(state.position) == [1, 0]
+    assert missed

@@ -10,6 +10,9 @@ import numpy as np
 
 from adjit.tracer.guards.source import Source, rebind
 
+Written = dict[int, tuple[np.ndarray, np.ndarray]]
+"""Arrays that were written to, by identity, each with its elements before."""
+
 _KINDS = (list, deque, dict, set)
 
 
@@ -17,7 +20,7 @@ class Snapshot:
     """The objects that `sources` and containers among them hold now, and the elements of arrays in `written`, which traces fill."""
 
     def __init__(self, sources: Iterable[Source]):
-        self.written: dict[int, tuple[np.ndarray, np.ndarray]] = {}     # arrays that were written to meanwhile, with what they held
+        self.written: Written = {}
         self._places = [(source, source.held) for source in sources]
         self._containers = {id(source.value): (source.value, source.value.copy()) for source, _ in self._places
                             if type(source.value) in _KINDS}
@@ -35,9 +38,14 @@ class Snapshot:
 
     def restore_arrays(self) -> None:
         """Give the arrays that were written to what they held before."""
-        for array, content in self.written.values():
-            np.ndarray.view(array, np.ndarray)[...] = content
-        self.written.clear()
+        restore_written(self.written)
+
+
+def restore_written(written: Written) -> None:
+    """Give arrays that were written to what they held before, once."""
+    for array, content in written.values():
+        np.ndarray.view(array, np.ndarray)[...] = content
+    written.clear()
 
 
 def _same(container: Any, content: Any) -> bool:
