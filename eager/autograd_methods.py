@@ -25,6 +25,7 @@ from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_complex, is_inexact
 from adjit.tracer.array import TracedArray, view_of
 from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.flow.printed_texts import mark_of_text
 from adjit.tracer.scope import is_tracing
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.user_location import find_user_location, warn_user
@@ -393,6 +394,8 @@ def _cotangent(output: Tensor, gradient: Any, what: str) -> Tensor:
 def _repr(self: Tensor) -> str:
     array = self.array
     if isinstance(array, TracedArray):
+        if (mark := mark_of_text(self, None)) is not None:
+            return mark
         kind = array.value.type if array.scope.open else array.dtype
         return f"<placeholder for a tensor {kind}, in a function that is traced>"
     node = _grad_fn(self)

@@ -121,24 +121,33 @@ class TracedArray(ArrayContent):
         return self._text(str)
 
     def _text(self, convert: Callable[[Any], str]) -> str:
-        """Text of the value for this call, which is a decision as `float()` is; where it is only printed, of dtype and shape."""
+        """Text of the value for this call, which is a decision as `float()` is; where it is only shown, see `shown`."""
         shown = f"<traced {self._value.type}{', weak' if self.weak else ''}>"
         active, frame = active_scope(), sys._getframe(2)
         known = self.scope.open and self.scope.root.values is not None and active is not None and isinstance(active.builder, GraphBuilder)
         module = frame.f_globals.get("__name__", "")
-        if not known or (module.startswith("adjit.") and not (self.is_read and module == PRINTING)):
+        if not known or (module.startswith("adjit.") and module != PRINTING):
             return shown
-        while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
+        if (mark := self.mark_to_print(None)) is not None:
+            return mark
+        while frame.f_back is not None and module != PRINTING and is_ours(module):
             frame = frame.f_back
+            module = frame.f_globals.get("__name__", "")
         use = use_of_text(frame)
-        if use == "shown" and not self.is_read:
-            return shown
+        in_trace_alone = module == PRINTING and frame.f_code.co_name != "text_of" and not self.is_of_call
+        if use in ("shown", "printed") and (seen := self.shown(use == "printed" and not in_trace_alone, shown)) is not None:
+            return seen
         try:
             return convert(self._number_or_array())
         except TraceError:
             if use == "raised":
                 return shown
             raise
+
+    def shown(self, printed: bool, kind: str) -> str | None:
+        """What people are shown of it while the function is traced, `printed` or otherwise: dtype and shape, as `kind` says them. None for
+        the number of this call, as a decision."""
+        return kind
 
     def _number_or_array(self) -> Any:
         """What NumPy or Python would have here, for this call."""
@@ -254,8 +263,8 @@ class TracedArray(ArrayContent):
         with emitting(self.scope.builder):
             return traced_array(stop_gradient(self.value), self.scope)
 
-    def mark_to_print(self, form: str) -> str | None:
-        """Mark for the text of this format, which each call prints; None where the text may serve for anything else."""
+    def mark_to_print(self, form: str | None) -> str | None:
+        """Mark for the text of this format, or that of `str`, which each call prints; None where the text may serve for anything else."""
         return None
 
     def __format__(self, form: str) -> str:

@@ -72,6 +72,11 @@ class ArrayContent:
         return False
 
     @property
+    def is_of_call(self) -> bool:
+        """True if it stands for a number of Python's that is another one in each call."""
+        return False
+
+    @property
     def in_order(self) -> bool:
         """True if NumPy's elementwise functions make arrays in C order from this array: no axis has longer strides than one before it."""
         if self._steps is None:

@@ -22,7 +22,7 @@ from adjit.ir.waiting_effects import run_effect
 from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, contains_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
-from adjit.tracer.flow.lifted_numbers import NotLiftable, is_read_number
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable
 from adjit.tracer.flow.printed_texts import PRINTS, PrintedText, pieces_of
 from adjit.tracer.guards.printing import stream_of, text_of, unless_shown, without_stand_in
 from adjit.tracer.scope import active_scope
@@ -85,8 +85,8 @@ def print(text: str, /, *args: Any, **values: Any) -> None:
 
 
 def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False) -> bool:
-    """Have the program print what `print` is given in a trace, if tensors or texts of values are among that, or such were printed before
-    in the function; returns whether it will.
+    """Have the program print what `print` is given in a trace, if tensors, numbers of the call or texts of such are among that, or were
+    printed before in the function; returns whether it will.
 
     Raises `NotLiftable` for texts that no program prints: into a file that the function has opened, for instance; and for the first value
     where another one that has none was printed before, which is the program's then, too.
@@ -95,11 +95,11 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
     assert scope is not None
     known, flow = scope.root.known_arrays, None if scope.root.values is None else scope.root.values.flow
     prints_all = known is not None and known.prints and not scope.evaluates
-    if not prints_all and not any(
-            isinstance(arg, Tensor) or is_read_number(arg) or (isinstance(arg, str) and len(pieces_of(arg)) > 1) for arg in args):
-        return False
     texts = [[arg] if isinstance(arg, (TracedArray, Tensor)) else pieces_of(text_of(arg)) for arg in args]
     found = [piece for pieces in texts for piece in pieces if not isinstance(piece, str)]
+    if not prints_all and not any(
+            isinstance(piece, (Tensor, PrintedText)) or (isinstance(piece, LiftedNumber) and piece.is_of_call) for piece in found):
+        return False
     stream = stream_of(file)
     if not stream or not all(option is None or type(option) in (str, bool) for option in (sep, end, flush)):
         needed = frozenset(piece.source for piece in found if isinstance(piece, PrintedText))
@@ -113,7 +113,7 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
     values = [piece.value if isinstance(piece, PrintedText) else piece for piece in found]
     forms = [[piece if isinstance(piece, str) else (piece.form,) if isinstance(piece, PrintedText) else () for piece in pieces]
              for pieces in texts]
-    make = [new_tensor if isinstance(value, Tensor) else np.ndarray.item if is_read_number(value) else None for value in values]
+    make = [new_tensor if isinstance(value, Tensor) else np.ndarray.item if isinstance(value, LiftedNumber) else None for value in values]
     options = {"sep": sep, "end": end, "flush": flush}
 
     def show(*arrays: Any) -> None:

@@ -148,9 +148,9 @@ def test_a_change_whose_line_is_not_known_says_so() -> None:
 
 
 def test_a_placeholder_says_that_it_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    aj.compile(lambda x: print([x.sum(), x * 2]))(aj.tensor([1.0, 2.0]))
+    aj.compile(lambda x: print(", ".join([str(x.sum()), str(x * 2)])))(aj.tensor([1.0, 2.0]))
     text = "<placeholder for a tensor {}, in a function that is traced>"
-    assert capsys.readouterr().out == f"[{text.format('f32[]')}, {text.format('f32[2]')}]\n"
+    assert capsys.readouterr().out == f"{text.format('f32[]')}, {text.format('f32[2]')}\n"
 
 
 def test_explain_lists_all_programs() -> None:

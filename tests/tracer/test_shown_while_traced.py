@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -207,6 +208,66 @@ def test_texts_before_an_error_are_shown(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(ValueError, match="an error"):
         aj.compile(failing)(aj.ones(3))
     assert capsys.readouterr().out == "begin\nbefore\n"
+
+
+class Lines:
+    """What a function may print of an integer and a tensor that are others in each call."""
+
+    @staticmethod
+    def beside_a_decision(x: Any, n: int) -> None:
+        print("epoch", n, f"{x.sum():.2f}", "done" if n == 3 else "")
+
+    @staticmethod
+    def alone(x: Any, n: int) -> None:
+        print("epoch", n)
+        print([n], {"n": (n,)}, repr(n), f"{n!r}{str(n)}")      # noqa: RUF010
+
+    @staticmethod
+    def in_formats(x: Any, n: int) -> None:
+        print(f"{x.sum():.{n}f}", f"{x.sum().item():>{n + 8}.2f}", "{:.{p}f}".format(x.sum(), p=n))
+
+    @staticmethod
+    def filled_up(x: Any, n: int) -> None:
+        print(f"{n!r:>4}|{str(n):>3}", str(n).zfill(4), "%s" % n, " ".join(map(str, [n, n])))      # noqa: RUF010, UP031
+
+    @staticmethod
+    def into_a_file(x: Any, n: int) -> None:
+        out = io.StringIO()
+        print(n, file=out)
+        print([n], file=out)
+        print(out.getvalue())
+
+    @staticmethod
+    def tensors(x: Any, n: int) -> None:
+        print(repr(x.sum()), f"{x!r} {x!s}", str(x * 2) + ".", [x.sum(), {"x": x}])
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Lines) if name[0] != "_"])
+def test_integers_and_tensors_are_printed_as_those_of_the_call(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown, texts = getattr(Lines, name), []
+
+    def step(x: Any, n: int) -> Any:
+        shown(x, n)
+        return x * n
+
+    for function in (step, aj.compile(step, backend="interpret")):
+        for n in range(1, 6):
+            function(aj.tensor([0.25, 1.0]) * n, n)
+        texts.append(capsys.readouterr().out)
+    assert texts[1] == texts[0]
+    if name in ("alone", "tensors"):
+        assert function.cache_info().traces == 3
+
+
+def test_what_is_logged_has_the_number_of_the_trace(caplog: pytest.LogCaptureFixture) -> None:
+    def step(x: Any, n: int) -> Any:
+        LOG.warning("epoch %s", n)
+        return x * n
+
+    compiled = aj.compile(step, backend="interpret")
+    for n in range(1, 6):
+        compiled(X, n)
+    assert re.findall("epoch.*", caplog.text) == ["epoch 1", "epoch 2", "epoch 3"]
 
 
 @pytest.fixture(autouse=True)

@@ -78,6 +78,11 @@ class LiftedNumber(TracedArray):
         """True if the function reads the number of an array itself: what it prints is of the call."""
         return any(source[0] == READ for source in self.sources)
 
+    @property
+    def is_of_call(self) -> bool:
+        """True if the number comes from a number that is another one in each call, and not from a loop alone."""
+        return any(source[0] in (READ, STATE, ARGUMENT) for source in self.sources)
+
     def arrive(self) -> bool:
         """Begin anew at a point; returns whether the program has to check that the number is within 2 ** 52."""
         checked = self.kind is int and self.bound > LARGEST_INTEGER and (self.drift is None or self.drift > MAX_DRIFT)
@@ -99,8 +104,18 @@ class LiftedNumber(TracedArray):
     def __bool__(self) -> bool:
         return super().__bool__() if self.kind is bool else bool(_compare("ne", self, 0))
 
-    def mark_to_print(self, form: str) -> str | None:
+    def mark_to_print(self, form: str | None) -> str | None:
         return mark_of_text(self, form)
+
+    def shown(self, printed: bool, kind: str) -> str | None:
+        """The number of the call that is traced; None where a program may print it for a later one, or it is read of an array."""
+        values, active = self.scope.root.values, active_scope()
+        if printed or self.is_read or values is None or active is None or not isinstance(active.builder, GraphBuilder):
+            return None
+        try:
+            return str(self.kind(values.array(self.value, active.builder).item()))
+        except UnknownValueError:
+            return None
 
     def __hash__(self) -> int:
         return self._refused()      # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from adjit.ir.builder import GraphBuilder
 from adjit.tracer.flow.text_uses import is_printed_as_it_is
+from adjit.tracer.guards.printing import text_of
 from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import find_user_location, is_ours
 
@@ -21,24 +22,30 @@ PRINTS = READ, "print"
 
 
 class PrintedText(NamedTuple):
-    """Text of a value in what a program prints, by its format. `source` is the line: where Python needs the text after all, it is read
-    there while the function is traced."""
+    """Text of a value in what a program prints, by its format; None for that of `str`. `source` is the line: where Python needs the text
+    after all, it is read there while the function is traced."""
 
     value: Any
-    form: str
+    form: str | None
     source: tuple[str, str]
 
 
-def mark_of_text(value: Any, form: str) -> str | None:
-    """Mark for `format(value, form)` in what is printed; None where the text may serve for anything else, or no program prints it."""
+def mark_of_text(value: Any, form: str | None) -> str | None:
+    """Mark for `format(value, form)` in what is printed, or for `str(value)`; None where the text may serve for anything else, or no
+    program prints it."""
     scope = active_scope()
     if scope is None or scope.root.print is None or not scope.open or not isinstance(scope.builder, GraphBuilder):
         return None
     frame = sys._getframe(1)
-    while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
+    own, whole = True, False        # NumPy's frames may fill up what they put into a text
+    while frame.f_back is not None and not whole and is_ours(module := frame.f_globals.get("__name__", "")):
+        own = own and module.startswith("adjit.")
+        whole = own and frame.f_code is text_of.__code__
         frame = frame.f_back
     known, source = scope.root.known_arrays, (READ, str(find_user_location()))
-    if known is None or known.needed is None or source in known.needed or not is_printed_as_it_is(frame):
+    if known is None or known.needed is None or source in known.needed:
+        return None
+    if not whole and not is_printed_as_it_is(frame, form is None):
         return None
     known.read = True
     scope.root.texts.append(PrintedText(value, form, source))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import io
+import re
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -30,6 +31,8 @@ _COLLECTING = frozenset({"BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"})
 _COMPUTING = {"COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1}
 """Operands of instructions that give no text."""
 
+_NESTED = re.compile(r"\{[^{}]*\{")      # "{:{width}}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Instructions:
@@ -46,11 +49,14 @@ def _instructions_of(code: CodeType) -> _Instructions:
 
 
 def use_of_text(frame: FrameType | None) -> str:
-    """What becomes of the text that the code of `frame` makes or has made: "shown", "raised" as part of an exception, or "used"."""
+    """What becomes of the text that the code of `frame` makes or has made: "printed" by `print`, "shown" otherwise, "raised" as part of an
+    exception, or "used"."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         library = module.partition(".")[0]
-        if module == PRINTING or library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
+        if module == PRINTING:
+            return "printed"
+        if library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
             return "shown"
         if library not in _PASSING and library != "pprint" and frame.f_code.co_name not in _TEXT_METHODS:
             return _use_in(frame)
@@ -58,10 +64,27 @@ def use_of_text(frame: FrameType | None) -> str:
     return "used"
 
 
-def is_printed_as_it_is(frame: FrameType) -> bool:
+def is_printed_as_it_is(frame: FrameType, converted: bool) -> bool:
     """True if the text that the code of `frame` makes is an argument of `print` in a trace, as it is or as a part of an f-string, a sum or
-    the result of `str.format`: nothing counts its letters, or fills it up to a width."""
-    return _use_in(frame, whole=True) == "printed"
+    the result of `str.format`: nothing counts its letters, or fills it up to a width. A text that `str` or `repr` has `converted` may be
+    filled up by what asks for it."""
+    return not (converted and _fills_up(frame)) and _use_in(frame, whole=True) == "printed"
+
+
+def _fills_up(frame: FrameType) -> bool:
+    """True if the instruction that a frame is at may make more of the text of an object than `str` and `repr` do: `f"{x!r:>9}"`."""
+    flow, instructions = flow_of(frame.f_code) if READABLE else None, _instructions_of(frame.f_code)
+    index = instructions.index_at.get(frame.f_lasti)
+    depth = None if flow is None else flow.depths.get(frame.f_lasti)
+    if index is None or depth is None:
+        return True
+    instruction = instructions.all[index]
+    if instruction.opname == "FORMAT_VALUE":
+        return bool((instruction.arg or 0) & 4)
+    if instruction.opname != "CALL":
+        return instruction.opname not in ("CONVERT_VALUE", "FORMAT_SIMPLE")
+    below = depth - (_operands(instruction) or 0)
+    return not any(each in (str, repr) for each in stack_of(frame, depth)[below:below + 2])
 
 
 def _use_in(frame: FrameType, whole: bool = False) -> str:
@@ -88,13 +111,16 @@ def _use_in(frame: FrameType, whole: bool = False) -> str:
             continue
         if instruction.opname in ("CALL", "CALL_KW"):
             called = stack[below:below + 2]
+            if place is None and any(type(text) is str and _NESTED.search(text.replace("{{", ""))
+                                     for each in called for text in (each, getattr(each, "__self__", None))):
+                return "used"
             if whole and place is not None:
                 return "printed" if any(each is printing.printed for each in called) else "used"
             if len(called) < 2:
                 return "used"
             if use := _use_by(called):
                 return use
-        elif whole and place is not None and instruction.opname != "BUILD_STRING" and not _is_sum(instruction):
+        elif place is not None and ((place == before - 1 and _has_format(instruction)) or (whole and not _is_put_beside(instruction))):
             return "used"
         elif instruction.opname == "POP_TOP":
             return "shown"
@@ -104,8 +130,15 @@ def _use_in(frame: FrameType, whole: bool = False) -> str:
     return "used"
 
 
-def _is_sum(instruction: dis.Instruction) -> bool:
-    return instruction.opname == "BINARY_OP" and instruction.argrepr in ("+", "+=")
+def _has_format(instruction: dis.Instruction) -> bool:
+    """True if an instruction takes a format from the stack."""
+    return instruction.opname == "FORMAT_WITH_SPEC" or (instruction.opname == "FORMAT_VALUE" and bool((instruction.arg or 0) & 4))
+
+
+def _is_put_beside(instruction: dis.Instruction) -> bool:
+    """True if an instruction puts texts beside each other, as they are."""
+    is_sum = instruction.opname == "BINARY_OP" and instruction.argrepr in ("+", "+=")
+    return is_sum or instruction.opname in ("BUILD_STRING", "FORMAT_SIMPLE")
 
 
 def _operands(instruction: dis.Instruction) -> int | None:
@@ -127,7 +160,7 @@ def _use_by(called: list[Any]) -> str:
     function or the object whose method it is."""
     function = called[0] if called[0] is not None else called[1]
     if getattr(function, "__wrapped__", function) is print:      # what stands for it in a trace, too
-        return "shown"
+        return "printed"
     if isinstance(function, type) and issubclass(function, BaseException):
         return "raised"
     if function in (str, repr, format, list, tuple, map):

@@ -69,7 +69,7 @@ def printed(*args: Any, **kwargs: Any) -> None:
     flow, call = None if root.values is None else root.values.flow, _traces.call
     if (call is not None and call.made) or (flow is not None and (flow.exploring or flow.guided)):
         return
-    texts = [text_of(arg) for arg in args]      # before any is shown: one may lead to another trace
+    texts = [str(arg) for arg in args]      # before any is shown: one may lead to another trace
     if call is not None and root is outermost_scope() and stream_of(kwargs.get("file")):
         root.prints += 1
         if root.prints <= call.shown[0]:
@@ -101,7 +101,7 @@ def unless_shown(show: Callable[..., None], unshown: list[Callable[[], None]], i
 
 
 def text_of(arg: Any) -> str:
-    """What `print` shows of an argument: of what is traced within it, in this module, type and shape."""
+    """What the print of a program shows of an argument: of numbers and tensors within it, marks."""
     return str(arg)
 
 
