@@ -238,9 +238,11 @@ class Program:
             captured = None if content is None else (*captured, *content)
         if captured is not None and (self.trace.writes or self.trace.same) and self._same(signature, captured) != self.trace.same:
             return None
-        if captured is not None and self.reads_beside_writes and find_read(
-                (*signature.memory(), *captured), self.trace.written_params(), self.trace.guards.read_by_python()):
-            return None
+        if captured is not None and self.reads_beside_writes:
+            memory = signature.memory()
+            if find_read((*memory, *captured), self.trace.written_params(), self.trace.guards.read_by_python(),
+                         dict(enumerate(self.trace.captured, len(memory)))):
+                return None
         return captured
 
     def _same(self, signature: CallSignature, captured: Sequence[np.ndarray]) -> Pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -10,6 +10,8 @@ from numpy.lib.array_utils import byte_bounds
 from adjit.ir.errors import ArgumentError
 from adjit.tracer.trace import Pairs
 from adjit.tracer.user_location import find_user_location
+
+_NONE: Mapping[int, np.ndarray] = {}
 
 
 def find_same(arrays: Sequence[np.ndarray], written: Collection[int], paths: Sequence[str], count: int | None = None) -> Pairs:
@@ -57,13 +59,15 @@ def check_captured(arrays: Sequence[np.ndarray], written: Collection[int], paths
                                 find_user_location(), hint=f"pass a copy ({paths[first]}.copy())")
 
 
-def find_read(arrays: Sequence[np.ndarray], written: Collection[int], read: Sequence[tuple[str, np.ndarray]]) -> tuple[int, str] | None:
+def find_read(arrays: Sequence[np.ndarray], written: Collection[int], read: Sequence[tuple[str, np.ndarray]],
+              traced: Mapping[int, np.ndarray] = _NONE) -> tuple[int, str] | None:
     """Number of a written array, and path of an array that Python reads, on the same memory: what Python reads is the content from before
-    the call, whatever is written."""
+    the call, whatever is written. `traced` has arrays that the trace met, by number: one that it both read and wrote to is none."""
     for number in written:
         array = arrays[number]
         for path, other in read:
-            if isinstance(array, np.ndarray) and np.may_share_memory(array, other) and _share(array, other):
+            if other is not traced.get(number) and isinstance(array, np.ndarray) and np.may_share_memory(array, other) and (
+                    _share(array, other)):
                 return number, path
     return None
 
