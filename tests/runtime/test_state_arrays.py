@@ -379,14 +379,14 @@ def row_then_new_whole(s, x):
     row = s.part.reshape(-1)
     row += x
     s.whole = s.whole * 2.0 + x
-    return s.part.sum()
+    return s.whole.sum()
 
 
 def test_what_shares_memory_may_change_between_calls() -> None:
     """A view that is written whole, whose array is bound anew; and arrays that share memory only later, whether Python or the program reads
     the other one. What a call writes is written once."""
     def run(call: Callable[..., Any], related: bool) -> list[Any]:
-        s = SimpleNamespace(whole=np.arange(4.0).reshape(2, 2))
+        s = SimpleNamespace(whole=np.array([[0.0, 1.0], [2.0, 3.0]]))
         s.part = s.whole[1] if related else s.whole[1].copy()
         found = [call(s, 1.0), s.whole.copy(), s.part.copy()]
         s.whole = np.full((2, 2), 5.0)

@@ -20,8 +20,6 @@ from adjit.tracer.guards.source import Source
 class ValueWasRead(Exception):
     """The value of a stand-in was asked for."""
 
-    traces_again = True     # no exception of the user's, before which the function would keep what it did
-
 
 def _asked(*_: Any, **__: Any) -> Any:
     raise ValueWasRead
