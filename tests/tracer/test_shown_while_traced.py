@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.each import parametrize_within
 
 import adjit as aj
 from adjit.tracer.guards import shown_while_traced
@@ -242,7 +243,7 @@ class Lines:
         print(repr(x.sum()), f"{x!r} {x!s}", str(x * 2) + ".", [x.sum(), {"x": x}])
 
 
-@pytest.mark.parametrize("name", [name for name in vars(Lines) if name[0] != "_"])
+@parametrize_within("name", [name for name in vars(Lines) if name[0] != "_"])
 def test_integers_and_tensors_are_printed_as_those_of_the_call(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown, texts = getattr(Lines, name), []
 

@@ -76,14 +76,14 @@ def _fills_up(frame: FrameType) -> bool:
     flow, instructions = flow_of(frame.f_code) if READABLE else None, _instructions_of(frame.f_code)
     index = instructions.index_at.get(frame.f_lasti)
     depth = None if flow is None else flow.depths.get(frame.f_lasti)
-    if index is None or depth is None:
+    if flow is None or index is None or depth is None:
         return True
-    instruction = instructions.all[index]
+    instruction = instructions.all[index + (instructions.all[index].opname == "PRECALL")]      # which calls functions that it knows
     if instruction.opname == "FORMAT_VALUE":
         return bool((instruction.arg or 0) & 4)
     if instruction.opname != "CALL":
         return instruction.opname not in ("CONVERT_VALUE", "FORMAT_SIMPLE")
-    below = depth - (_operands(instruction) or 0)
+    below = flow.depths.get(instruction.offset, 0) - (_operands(instruction) or 0)
     return not any(each in (str, repr) for each in stack_of(frame, depth)[below:below + 2])
 
 
@@ -138,7 +138,8 @@ def _has_format(instruction: dis.Instruction) -> bool:
 def _is_put_beside(instruction: dis.Instruction) -> bool:
     """True if an instruction puts texts beside each other, as they are."""
     is_sum = instruction.opname == "BINARY_OP" and instruction.argrepr in ("+", "+=")
-    return is_sum or instruction.opname in ("BUILD_STRING", "FORMAT_SIMPLE")
+    is_text = instruction.opname == "FORMAT_VALUE" and (instruction.arg or 0) in (0, 1)      # `{text}`, `{text!s}`
+    return is_sum or is_text or instruction.opname in ("BUILD_STRING", "FORMAT_SIMPLE")
 
 
 def _operands(instruction: dis.Instruction) -> int | None:
@@ -148,6 +149,8 @@ def _operands(instruction: dis.Instruction) -> int | None:
         return _MADE_FROM[name]
     if name in _COLLECTING:
         return number
+    if name in ("BUILD_MAP", "BUILD_CONST_KEY_MAP"):
+        return 2 * number if name == "BUILD_MAP" else number + 1
     if name in ("CALL", "CALL_KW"):     # before Python 3.12 another instruction takes the arguments
         return 1 - dis.stack_effect(instruction.opcode, instruction.arg)
     if name in _COMPUTING:
