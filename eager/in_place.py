@@ -27,6 +27,7 @@ from adjit.eager.views import root_of
 from adjit.ir.errors import DTypeError, InPlaceError, ShapeError
 from adjit.ir.graph import Value
 from adjit.ir.types import is_inexact
+from adjit.tracer.array_checks import shares_with_itself
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.guards.array_access import WRITING_FUNCTIONS
 from adjit.tracer.registry import FUNCTIONS
@@ -153,20 +154,10 @@ def _part_of_repeated(target: Tensor, is_filled: bool) -> np.ndarray:
     if target._view is None or not owner.flags.writeable or not owner.flags.forc:
         raise InPlaceError(f"a tensor of shape {target.shape} is written to in place, but its memory is read-only", find_user_location(),
                            hint="write to a copy: x = x.clone()")
-    if _has_twice(memory) and (not is_filled or target._requires_grad):
+    if shares_with_itself(memory) and (not is_filled or target._requires_grad):
         raise _repeats(target)
     flat = owner.reshape(-1, order="A")
     return np.ndarray(memory.shape, memory.dtype, flat, memory.ctypes.data - owner.ctypes.data, memory.strides)      # type: ignore[arg-type]
-
-
-def _has_twice(array: np.ndarray) -> bool:
-    """True if two elements may be one place in memory."""
-    reached = 0
-    for step, size in sorted((abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1):
-        if step < reached + array.itemsize:
-            return True
-        reached += step * (size - 1)
-    return False
 
 
 def _repeats(target: Tensor) -> InPlaceError:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from adjit.ir.errors import ArgumentError
+from adjit.tracer.array_checks import shares_with_itself
 from adjit.tracer.trace import Pairs
 from adjit.tracer.user_location import find_user_location
 
@@ -93,15 +94,3 @@ def _share(a: np.ndarray, b: np.ndarray) -> bool:
         return np.shares_memory(a, b, max_work=10_000)      # type: ignore[arg-type]  # any number of candidates
     except np.exceptions.TooHardError:
         return True
-
-
-def shares_with_itself(array: np.ndarray) -> bool:
-    """True if two elements of an array may lie in the same memory: windows, and axes of stride 0."""
-    if array.flags.forc:
-        return False
-    reach = 0
-    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1):
-        if stride < reach + array.itemsize:
-            return True
-        reach += stride * (size - 1)
-    return False

@@ -37,3 +37,15 @@ def check_array(array: np.ndarray, what: str, location: Location | None = None) 
 def as_content(content: Any) -> Any:
     """An array on a device itself, anything else as an array of NumPy's."""
     return content if isinstance(content, DeviceLeaf) else np.asarray(content)
+
+
+def shares_with_itself(array: np.ndarray) -> bool:
+    """True if two elements of an array may lie in the same memory: windows, and axes of stride 0."""
+    if array.flags.forc:
+        return False
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1):
+        if stride < reach + array.itemsize:
+            return True
+        reach += stride * (size - 1)
+    return False
