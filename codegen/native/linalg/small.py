@@ -89,7 +89,7 @@ class SmallStep(LapackStep):
                 self.break_()
             root = self.call(self.real, f"@llvm.sqrt.{short_name(self.precision)}", (self.real, pivot))
             negated = []
-            for part in parts:      # on the diagonal, the pivot by its root
+            for part in parts:
                 type = self._vector(part)
                 values = self.let(f"fdiv {type} {self._load(column, part)}, {self.splat(self.real, root, part.lanes)}")
                 self.store(type, values, self.at(column, self.size, part.start), align=self.size)
@@ -97,6 +97,7 @@ class SmallStep(LapackStep):
             with self.for_range(self.add(number, 1), size, empty=True) as right:
                 other = self.at(matrix, self.size, (right.counter, size))
                 self._add_multiple(other, self._element(column, right.counter), negated, parts)
+            self.store(self.real, root, self.at(column, self.size, number))
 
     def small_solve(self, triangle: str, x: str, size: int, *, lower: bool, transpose: bool, unit: bool) -> None:
         """Overwrite b with x of T x = b or, to `transpose`, of Tᵀ x = b: the first by columns of T, the second by products with them."""

@@ -102,6 +102,14 @@ def test_small_matrices_without_lapack(dtype: type, tolerance: float) -> None:
         assert not any(name in text for name in ("getrf", "potrf", "trsm", "trsv"))
 
 
+def test_diagonal_of_a_small_factor() -> None:
+    """Roots of pivots, to the last bit, and infinite ones."""
+    a = np.geomspace(1e-3, 1e3, 40).reshape(40, 1, 1)
+    cholesky = aj.compile(np.linalg.cholesky)
+    np.testing.assert_array_equal(cholesky(a), np.sqrt(a))
+    assert cholesky(np.full((1, 1), np.inf)) == np.inf
+
+
 def test_gradient_of_a_small_determinant() -> None:
     """By the inverse from factors; of a matrix without one it is NaN, and those beside it are not touched."""
     a = RANDOM.normal(size=(3, 6, 6))
