@@ -19,7 +19,7 @@ from adjit.ir import ops
 from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import Role, VerificationError
-from adjit.ir.graph import Graph, Op, Value, walk
+from adjit.ir.graph import Graph, Op, Value, needed_ops, walk
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CALLS, SAVES_OPERANDS
 from adjit.ir.thread_context import thread
@@ -62,6 +62,7 @@ class Operation:
 
     recomputed = SAVES_OPERANDS
     saved_dtype: np.dtype | None = None
+    is_derivative = False       # True for a backward half that is differentiated itself
     layouts: tuple[Any, ...] = ()
     strided: Callable[[np.ndarray], np.ndarray] | None = None
 
@@ -128,7 +129,7 @@ class Operation:
 
     def _split_backward(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
         """Return the backward half for these cotangents, and its slots."""
-        joint, slots = _join(self.graph, self.wanted, given, self.force_requires_grad, self.saved_dtype)
+        joint, slots = self._join(given)
         try:
             return split_joint(joint, len(self.graph.params), len(self.graph.results), self.saved).backward, slots
         except VerificationError:       # simplified for fewer cotangents, it takes an operand whose broadcast was saved
@@ -137,6 +138,13 @@ class Operation:
         known = [position for position in found if position is not None]
         graph = _clean_up(graph.with_ops(graph.ops, [graph.results[position] for position in known]))
         return graph, tuple(None if position is None else known.index(position) for position in found)
+
+    def _join(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
+        """Make the joint graph for cotangents of these results. What a user calls has a gradient for each operand, zeros of `x ** 0`.
+        Hidden results and derivatives have none for operands that they do not read: as in PyTorch, the bias of a layer has no gradient
+        by a penalty on the gradient of the layer's input, and optimizers leave it alone."""
+        fill_zeros = self.force_requires_grad and not self.is_derivative and any(given[:self.results])
+        return _join(self.graph, self.wanted, given, self.force_requires_grad, fill_zeros, self.saved_dtype)
 
     def _backward_by_rule(self, given: tuple[bool, ...]) -> tuple[Graph, tuple[int | None, ...]]:
         """Return the same by the half for all results. A function with its own rule needs cotangents of all its results, and the forward
@@ -163,7 +171,7 @@ class Operation:
 
     def _derive(self, active: tuple[bool, ...]) -> None:
         """Determine the values that the backward half needs, with cotangents of all results that can have one."""
-        joint, slots = _join(self.graph, self.wanted, active, self.force_requires_grad, self.saved_dtype)
+        joint, slots = self._join(active)
         inputs = len(self.graph.params)
         partition = split_joint(self.optimize(joint), inputs, self.results, recomputed_ops=self.recomputed)
         if self.has_rules or any(op.definition.first_alone for op in self.graph.ops):      # vectors that are saved depend on eigenvalues
@@ -218,6 +226,7 @@ class Backward:
         if found is None:
             stem = self.name.removesuffix("0")
             found = self._operations[wanted] = self.of.again(f"{stem}Backward{self.name[len(stem):]}", self.graph, wanted, self.weak)
+            found.is_derivative = True
         return found
 
 
@@ -259,12 +268,12 @@ def _clean_up(graph: Graph) -> Graph:
     return (clean_up.clean_up if thread.context.row_probe is None else eliminate_dead_code)(graph, _OPTIONS)
 
 
-def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool, saved_dtype: np.dtype | None
-          ) -> tuple[Graph, tuple[int | None, ...]]:
+def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requires_grad: bool, fill_zeros: bool,
+          saved_dtype: np.dtype | None) -> tuple[Graph, tuple[int | None, ...]]:
     """Make the joint graph, with its gradients: cotangents of the results `given` are parameters too. Also returns each gradient's index
     among the results.
 
-    Gradients of values that these results depend on are never left out, though they may be zero.
+    Gradients of values that these results depend on are never left out, though they may be zero; with `fill_zeros` no gradient is.
     """
     builder = GraphBuilder(graph.name)
     params: list[Value] = [builder.param(value.type, value.name) for value in graph.params]
@@ -272,8 +281,12 @@ def _join(graph: Graph, wanted: Sequence[int], given: Sequence[bool], force_requ
     with emitting(builder), builder.at(role=Role.ADJOINT):
         forward = run_forward(builder, graph, params, wanted, seeds, saved_dtype=saved_dtype)
         cotangents = pull_back(builder, forward, seeds)
+        reached: Container[Value] = forward.active
+        if force_requires_grad:
+            seeded = [graph.results[index] for index in seeds]
+            reached = {*seeded, *(value for op in needed_ops(graph.ops, seeded) for value in op.operands)}
         for index in wanted:
-            if cotangents[index] is None and (force_requires_grad or graph.params[index] in forward.active):
+            if cotangents[index] is None and (fill_zeros or graph.params[index] in reached):
                 cotangents[index] = zeros_like(params[index])
     gradients: list[Value] = []
     slots: list[int | None] = []

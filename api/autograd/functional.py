@@ -48,7 +48,7 @@ def _gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Sequence[
     found: Sequence[Tensor | None] = [None] * len(inputs)
     if depend:
         found = grad([outputs[i] for i in depend], list(inputs), None if v is None else [v[i] for i in depend], keep or create_graph,
-                     create_graph, True)
+                     create_graph, allow_unused=True)
     if strict and (len(depend) < len(outputs) or any(gradient is None for gradient in found)):
         raise NonDifferentiableError(f"{name}(strict=True): an output does not depend on an input", find_user_location())
     made = [new_tensor(np.zeros(x.shape, x.dtype)) if gradient is None else gradient for x, gradient in zip(inputs, found, strict=True)]

@@ -203,6 +203,24 @@ def test_gradient_penalty() -> None:
     assert x.grad.tolist() == [2 + 8, 4 + 16]
 
 
+def test_a_gradient_penalty_leaves_biases_without_a_gradient() -> None:
+    """As in PyTorch: an optimizer with weight decay would change them."""
+    def without_gradient(*layers: aj.nn.Module) -> list[str]:
+        model = aj.nn.Sequential(*layers)
+
+        def step(x: aj.Tensor) -> None:
+            (gradient,) = aj.autograd.grad(model(x).square().sum() if len(layers) == 1 else model(x).sum(), x, create_graph=True)
+            ((gradient.norm(dim=-1) - 1) ** 2).mean().backward()
+
+        step(aj.randn(5, 4).requires_grad_())
+        return [name for name, parameter in model.named_parameters() if parameter.grad is None]
+
+    assert without_gradient(aj.nn.Linear(4, 4), aj.nn.LayerNorm(4)) == ["1.bias"]
+    assert without_gradient(aj.nn.Linear(4, 3), aj.nn.Linear(3, 1)) == ["0.bias", "1.bias"]
+    assert without_gradient(aj.nn.Linear(4, 3), aj.nn.ReLU(), aj.nn.Linear(3, 1)) == ["2.bias"]       # zeros for the first, there too
+    assert without_gradient(aj.nn.Linear(4, 4)) == []
+
+
 def test_is_leaf() -> None:
     x = parameter(1.0)
     assert x.is_leaf

@@ -24,6 +24,8 @@ def test_jacobian() -> None:
     functional.jacobian(lambda x: x ** 3, x, create_graph=True).sum().backward()
     assert x.grad.tolist() == [6.0, 12.0]
     assert X.requires_grad is False
+    by_x, by_y = functional.jacobian(lambda x, y: x * 2, (X, Y))
+    assert (by_x.tolist(), by_y.tolist()) == ([[2.0, 0.0], [0.0, 2.0]], [[0.0, 0.0], [0.0, 0.0]])
 
 
 def test_hessian_and_products() -> None:
