@@ -106,7 +106,7 @@ class Call:
         is_new = one and function.fresh[0] and not self.is_view
         self.is_single = is_new and bool(operation.wanted)
         if one and self.is_view and not function.fresh[0]:
-            self.run, self.is_one_view = function.run_single, True
+            self.run, self.is_one_view = counted(function, True, self), True
         if (self.is_single or self.is_one_view) and operation.wanted and operation.active[0] and not function.calls_host:
             saved = [-1 - source.index if source.is_result else source.index for source in operation.saved]
             self.record = np.array([len(saved), *saved])

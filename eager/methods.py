@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.numpy.graph_function import NumpyFunction
+from adjit.codegen.numpy.top_indices import TopFunction
 from adjit.eager import arguments, indexing, shape_changes, signatures
 from adjit.eager.apply import apply, apply_in_python, machine_code, new_tuple
 from adjit.eager.checks import check_divisor, check_indices, check_parameter, checked
@@ -20,10 +22,12 @@ from adjit.eager.functional import matmul as matmul
 from adjit.eager.functional import order_statistics as order
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.in_place import apply_in_place
+from adjit.eager.modes import switches
 from adjit.eager.node_names import raw
+from adjit.eager.operation import counted
 from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.top_indices import top_indices
 from adjit.ir.errors import ArgumentError, DTypeError
+from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.functions import composites
 from adjit.tracer.promotion import dtype_argument
@@ -117,7 +121,7 @@ _IN_PLACE = [name for names in (
 ) for name in names.split()]
 
 # Indices of these functions are not negative. Compiled code, which does not read values, counts negative ones from the end.
-_INDEXED = ("index_select", "gather", *(name + end for end in ("", "_") for name in (
+_INDEXED = ("index_select", *(name + end for end in ("", "_") for name in (
     "index_add", "index_fill", "index_copy", "scatter", "scatter_add")))
 
 
@@ -140,6 +144,7 @@ def install() -> None:
     members |= {name: _method(name, function) for name, function in functions.items()}
     members |= {f"{name}_": _in_place_method(f"{name}_", functions[name]) for name in _IN_PLACE}
     members |= {name: checked(functools.partial(check_indices, name))(members[name]) for name in _INDEXED}
+    members["gather"] = _gathering(checked(functools.partial(check_indices, "gather"))(members["gather"]))
     members |= {name: checked(functools.partial(check_divisor, name))(members[name]) for name in _DIVIDING}
     members |= {name: checked(lambda x, other, name=name: check_divisor(name, x, x if isinstance(other, int) else 1))(members[name])
                 for name in ("__rfloordiv__", "__rmod__")}
@@ -301,7 +306,7 @@ def _topk(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     axis = dim + array.ndim if dim < 0 else dim
     if not (0 <= axis < array.ndim and 0 <= k <= array.shape[axis]):
         return _topk_traced(self, *args, **kwargs)
-    indices = new_tensor(top_indices(array, k, axis, largest))
+    indices = new_tensor(_top_of(array.shape, array.dtype, k, axis, largest).run(array))
     known = machine_code.call
     values = None if known is None else known(indexed.at_top, self, axis, indices)
     if values is None:
@@ -309,6 +314,16 @@ def _topk(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     return new_tuple(reductions.ValuesAndIndices, (values, indices))
 
 
+class _Top:
+    """Indices of the first elements of arrays of one kind, by `run`."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, k: int, axis: int, largest: bool):
+        find = TopFunction(k, axis, largest)
+        types = (TensorType(dtype, shape),), (TensorType(I64, find.shape(shape)),)
+        self.run = counted(NumpyFunction(find, "top indices", (True,), (None,), params=types[0], results=types[1]), True, self)
+
+
+_top_of = functools.lru_cache(maxsize=1024)(_Top)
 _topk_traced = _method("topk", indexed.topk)
 _topk.__doc__ = indexed.topk.__doc__
 signatures.like(_topk, indexed.topk)
@@ -316,6 +331,24 @@ signatures.like(_topk, indexed.topk)
 
 def _topk_arguments(k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True, *, axis: Any = None) -> tuple[int, int, bool]:
     return operator.index(k), operator.index(dim if axis is None else axis), bool(largest)
+
+
+def _gathering(traced: Function) -> Function:
+    """`gather`, which leaves the check of few indices to what takes the elements."""
+    from_start = _method("gather", indexed.gather_from_start)
+
+    @functools.wraps(traced)
+    def gather(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if switches.devices or not self.ndim or is_tracing():
+            return traced(self, *args, **kwargs)
+        try:
+            return from_start(self, *args, **kwargs)
+        except IndexError as error:
+            found = error
+        check_indices("gather", self, *args, **kwargs)
+        raise found
+
+    return gather
 
 
 def _extremum(name: str, along: Function, of_two: Function) -> Function:

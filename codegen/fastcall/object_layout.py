@@ -29,7 +29,7 @@ PARTIAL = {"func": 16, "args": 24, "keywords": 32}
 NUMBER = 16
 """Offset of the value in a Python float and in NumPy's scalars."""
 
-DATA, RANK, SHAPE, BASE, DESCR, FLAGS = 16, 24, 32, 48, 56, 64
+DATA, RANK, SHAPE, STRIDES, BASE, DESCR, FLAGS = 16, 24, 32, 40, 48, 56, 64
 """Offsets in an array."""
 
 NATIVE_ORDER, TYPE_NUMBER = 26, 28
@@ -118,12 +118,13 @@ def _probes() -> list[np.ndarray]:
 
 def _array(array: np.ndarray) -> bool:
     address, flags = id(array), array.flags
-    rank, shape = ctypes.c_int32.from_address(address + RANK).value, word(address + SHAPE)
+    rank, shape, strides = ctypes.c_int32.from_address(address + RANK).value, word(address + SHAPE), word(address + STRIDES)
     number = ctypes.c_int32.from_address(id(array.dtype) + TYPE_NUMBER).value
     order = ctypes.string_at(id(array.dtype) + NATIVE_ORDER, 1).decode()
     wanted = flags.c_contiguous * CONTIGUOUS | flags.f_contiguous * F_CONTIGUOUS | flags.aligned * ALIGNED | flags.writeable * WRITEABLE
     found = ctypes.c_int32.from_address(address + FLAGS).value & (CONTIGUOUS | F_CONTIGUOUS | ALIGNED | WRITEABLE)
     return (word(address + TYPE), word(address + DATA), word(address + DESCR)) == (id(np.ndarray), array.ctypes.data, id(array.dtype)) and \
         word(address + BASE) == (0 if array.base is None else id(array.base)) and \
-        tuple(word(shape + 8 * i) for i in range(rank)) == array.shape and found == wanted and \
+        [(word(shape + 8 * i), word(strides + 8 * i)) for i in range(rank)] == [*zip(array.shape, array.strides, strict=True)] and \
+        found == wanted and \
         (number, order) == (array.dtype.num, array.dtype.byteorder)

@@ -2,7 +2,7 @@
 
 Its `self` is a tuple: the function in Python, to which calls with other arrays than those of the table are left, and those in which an
 element or an index turns out to need it; and the address of the table. The interpreter is never entered between the first step and the
-last, so calls share the working memory of their table.
+last, so calls share the working memory of their table. A table of `VIEW` in place of steps makes a view of its operand.
 """
 
 from __future__ import annotations
@@ -15,12 +15,23 @@ from adjit.codegen.llvm.builder import BYTES, Builder
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.object_code import emit_object
 from adjit.codegen.llvm.target import TARGETS
-from adjit.codegen.numpy.steps import HEADER_WORDS, INPUT_WORDS, MAX_ARGUMENTS, MAX_ARRAYS, RESULT_WORDS, STEP_WORDS, Loop
+from adjit.codegen.numpy.steps import (
+    HEADER_WORDS,
+    INPUT_WORDS,
+    MAX_ARGUMENTS,
+    MAX_ARRAYS,
+    MAX_ORDERED,
+    MAX_RANK,
+    RESULT_WORDS,
+    STEP_WORDS,
+    VIEW,
+    Loop,
+)
 
 SYMBOL = "adjit_steps"
 
-OBJECTS = ("function", "table", "ndarray", "float", "new_array")
-"""What `self` holds; `new_array` is the address of NumPy's function."""
+OBJECTS = ("function", "table", "ndarray", "float", "new_array", "set_base")
+"""What `self` holds; `new_array` and `set_base` are the addresses of NumPy's functions."""
 
 _DECLARATIONS = """
 declare void @Py_IncRef(ptr)
@@ -28,12 +39,12 @@ declare void @Py_DecRef(ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyTuple_New(i64)
+declare void @PyErr_Clear()
 """
 
 _TOGETHER = 16
 """Elements that a loop computes at a time."""
 
-_ORDINARY = layout.CONTIGUOUS | layout.ALIGNED
 _LOOP = ("ptr %places", "i64 %count", "ptr %strides", "ptr %data")
 
 
@@ -43,6 +54,7 @@ def step_routine_text() -> str:
     _write_loops(text)
     _write_run(text)
     _write_take_operand(text)
+    _write_view(text)
     _write_call(text)
     return str(text)
 
@@ -111,6 +123,8 @@ def _write_loops(text: Builder) -> None:
     for type, exponent in (("i32", 0x7F800000), ("i64", 0x7FF << 52)):
         _write_finite(text, type, exponent)
         _write_take(text, type)
+    for loop, type in ((Loop.ORDER_FLOAT, "float"), (Loop.ORDER_DOUBLE, "double"), (Loop.ORDER_INT64, "i64")):
+        _write_order(text, loop, type)
     with text.function(_name(Loop.PROGRAM), *_LOOP, result="i64"):
         program, arena, params = text.load("ptr", "%data"), text.load("ptr", "%data", 8), text.load("i64", "%data", 16)
         results = text.at("%places", "i64", params)
@@ -162,6 +176,49 @@ def _write_take(text: Builder, type: str) -> None:
         text.ret("i64", 0)
 
 
+def _write_order(text: Builder, loop: Loop, type: str) -> None:
+    """A loop that writes the indices of the first elements of a row in their order: of the largest ones, or of the smallest ones if the
+    data say -1. Each new element is moved to its place among those so far, as a word that orders as it does: zeros are one, NaN is the
+    largest."""
+    size = BYTES[type]
+    word = f"i{8 * size}"
+    with text.function(_name(loop), *_LOOP, result="i64"):
+        source, target = (text.load("ptr", "%places", 8 * index) for index in range(2))
+        wanted, mask = text.load("i64", "%data"), text.load(word, "%data", 8)
+        words, kept, place = text.alloca(word, MAX_ORDERED), text.variable(0), text.variable(0)
+        last = text.sub(wanted, 1)
+        with text.for_range(0, "%count", empty=True) as element:
+            given = text.at(source, size, element.counter)
+            new = text.load(word, given)
+            if type != "i64":
+                number = text.load(type, given)
+                sign = text.let(f"ashr {word} {new}, {8 * size - 1}")
+                new = text.let(f"xor {word} {new}, {text.let(f'and {word} {sign}, {(1 << 8 * size - 1) - 1}')}")
+                new = text.select(text.let(f"fcmp oeq {type} {number}, 0.0"), word, "0", new)
+                new = text.select(text.let(f"fcmp uno {type} {number}, {number}"), word, str((1 << 8 * size - 1) - 1), new)
+            new = text.let(f"xor {word} {new}, {mask}")
+            is_full = text.compare("eq", kept.value, wanted)
+            place.set(text.select(is_full, "i64", last, kept.value))
+            with text.if_(is_full):
+                worst = text.load(word, text.at(words, size, last))
+                with text.if_(text.let(f"icmp sle {word} {new}, {worst}")):
+                    text.continue_()
+            kept.set(text.add(place.value, 1))
+            with text.loop():
+                with text.if_(text.compare("eq", place.value, 0)):
+                    text.break_()
+                before = text.sub(place.value, 1)
+                other = text.load(word, text.at(words, size, before))
+                with text.if_(text.let(f"icmp sge {word} {other}, {new}")):
+                    text.break_()
+                text.store(word, other, text.at(words, size, place.value))
+                text.store("i64", text.load("i64", text.at(target, 8, before)), text.at(target, 8, place.value))
+                place.set(before)
+            text.store(word, new, text.at(words, size, place.value))
+            text.store("i64", element.counter, text.at(target, 8, place.value))
+        text.ret("i64", 0)
+
+
 def _write_run(text: Builder) -> None:
     """Go through all steps; 1 if one of them leaves the call to Python."""
     with text.function("run", "ptr %steps", "i64 %count", "ptr %bases", result="i64"):
@@ -207,8 +264,9 @@ def _write_take_operand(text: Builder) -> None:
             text.ret("ptr", "null")
         with text.if_(text.differ(text.load("ptr", "%object", layout.DESCR), text.load("ptr", "%record", 8))):
             text.ret("ptr", "null")
-        flags = text.let(f"and i32 {text.load('i32', '%object', layout.FLAGS)}, {_ORDINARY}")
-        with text.if_(text.compare("ne", flags, _ORDINARY, "i32")):
+        wanted = text.load("i32", "%record", 24)
+        flags = text.let(f"and i32 {text.load('i32', '%object', layout.FLAGS)}, {wanted}")
+        with text.if_(text.compare("ne", flags, wanted, "i32")):
             text.ret("ptr", "null")
         rank = text.load("i64", "%record", 16)
         with text.if_(text.compare("ne", text.convert("sext", "i32", text.load("i32", "%object", layout.RANK), "i64"), rank)):
@@ -220,6 +278,41 @@ def _write_take_operand(text: Builder) -> None:
             with text.if_(text.compare("ne", size, known)):
                 text.ret("ptr", "null")
         text.ret("ptr", text.load("ptr", "%object", layout.DATA))
+
+
+def _write_view(text: Builder) -> None:
+    """A view of an array, whose elements are at `data`; `record` has its dtype and shape, and behind that where it lies. Null, without an
+    error, if NumPy makes none."""
+    arguments = ("ptr %self", "ptr %record", "ptr %object", "ptr %data", "ptr %new_array", "ptr %ndarray")
+    with text.function("view", *arguments, result="ptr"):
+        about, strides = text.at("%record", 8, RESULT_WORDS), text.alloca("i64", MAX_RANK)
+        given = text.load("ptr", "%object", layout.STRIDES)
+        descr, rank, many = text.load("ptr", "%record"), text.load("i64", "%record", 8), text.load("i64", about, 16)
+        moved = text.variable(text.load("i64", about, 8), "i64")
+        starts, steps = text.at(about, 8, 3), text.at(about, 8, 3 + MAX_RANK)
+        with text.for_range(0, many, empty=True) as axis:
+            start, stride = (text.load("i64", text.at(array, "i64", axis.counter)) for array in (starts, given))
+            moved.set(text.add(moved.value, text.mul(start, stride)))
+        with text.for_range(0, rank, empty=True) as axis:
+            step = text.at(steps, 16, axis.counter)
+            of, moves = text.load("i64", step), text.variable(text.load("i64", step, 8), "i64")
+            with text.if_(text.compare("sge", of, 0)):
+                moves.set(text.mul(moves.value, text.load("i64", text.at(given, "i64", of))))
+            text.store("i64", moves.value, text.at(strides, "i64", axis.counter))
+        flags = text.let(f"and i32 {text.load('i32', '%object', layout.FLAGS)}, {text.load('i32', about)}")
+        text.call("void", "@Py_IncRef", ("ptr", descr))
+        array = text.call("ptr", "%new_array", ("ptr", "%ndarray"), ("ptr", descr), ("i32", text.convert("trunc", "i64", rank, "i32")),
+                          ("ptr", text.at("%record", 1, 16)), ("ptr", strides), ("ptr", text.at("%data", 1, moved.value)), ("i32", flags),
+                          ("ptr", "null"))
+        set_base = text.call("ptr", "@PyLong_AsVoidPtr", ("ptr", text.load("ptr", "%self", layout.ITEMS + 8 * OBJECTS.index("set_base"))))
+        with text.if_(text.differ(array, "null")):
+            text.call("void", "@Py_IncRef", ("ptr", "%object"))
+            failed = text.call("i32", set_base, ("ptr", array), ("ptr", "%object"))     # it takes the reference
+            with text.if_(text.compare("eq", failed, 0, "i32")):
+                text.ret("ptr", array)
+            text.call("void", "@Py_DecRef", ("ptr", array))
+        text.call("void", "@PyErr_Clear")
+        text.ret("ptr", "null")
 
 
 def _write_call(text: Builder) -> None:
@@ -253,6 +346,12 @@ def _write_call(text: Builder) -> None:
             text.store("ptr", place, text.at(bases, "ptr", text.add(index.counter, 1)))
             text.store("ptr", text.at(place, 1, 8), text.at(floats, "ptr", index.counter))
         records = text.at(records, 8 * INPUT_WORDS, inputs)
+        with text.if_(text.compare("eq", steps, VIEW)):
+            view = text.call("ptr", "@view", ("ptr", "%self"), ("ptr", records), ("ptr", text.load("ptr", "%arguments")),
+                             ("ptr", text.load("ptr", bases, 8)), ("ptr", new_array), ("ptr", ndarray))
+            with text.if_(text.same(view, "null")):
+                in_python(0)
+            text.ret("ptr", view)
         of_results = text.at(bases, "ptr", text.add(inputs, 1))
         with text.for_range(0, results, empty=True) as index:
             record = text.at(records, 8 * RESULT_WORDS, index.counter)

@@ -37,6 +37,7 @@ from adjit.ir.types import Shape, TensorType, is_complex, is_half
 
 _ONE_CALL = re.compile(r"def run\(([\w, ]*)\):\n    v0 = (\w+)\(\1\)\n    return \(v0,\)\n")
 _ONE_VIEW = re.compile(r"def run\(a0\):\n    v0 = a0(?:\.(T)|\[(k\d+)\]|\.(reshape|transpose)\((k\d+)\))\n    return \(v0,\)\n")
+_VIEWS = re.compile(r"def run\(a0\):\n(    v\d+ = \w+(\.T|\[k\d+\]|\.(reshape|transpose)\(k\d+\))\n)*    return \((v\d+|k\d+\(\w+\)),\)\n")
 _ONE_RESULT = re.compile(r"^    return \((.*),\)$", re.MULTILINE)
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _SLICE = re.compile(r"(v\d+) = (\w+)\[(k\d+)\]")
@@ -81,6 +82,11 @@ class NumpyFunction:
     params: tuple[TensorType, ...] = ()
     results: tuple[TensorType, ...] = ()
     weak: frozenset[int] = frozenset()
+
+    @property
+    def is_view(self) -> bool:
+        """True if the text takes one view of the only operand after the other, and computes nothing."""
+        return _VIEWS.fullmatch(self.text) is not None
 
     @property
     def run_single(self) -> Callable[..., np.ndarray]:

@@ -13,14 +13,17 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from adjit.codegen.fastcall import object_layout
 from adjit.codegen.numpy.chunks import STEP_BYTES, ChunkedFunction, KernelCompiler
 from adjit.codegen.numpy.op_functions import FUNCTIONS
+from adjit.codegen.numpy.top_indices import TopFunction
 from adjit.ir.dataclass import dataclass
+from adjit.ir.ops.cumulative import argsort
 from adjit.ir.types import TensorType
 
 MAX_STEPS = 96
@@ -30,9 +33,15 @@ MAX_ARGUMENTS, MAX_RANK, MAX_ARRAYS = 6, 8, 16
 """Arguments of a step; dimensions of an array; operands and results of a function."""
 
 INPUT_WORDS, RESULT_WORDS, STEP_WORDS, HEADER_WORDS = 4 + MAX_RANK, 2 + MAX_RANK, 5 + 4 * MAX_ARGUMENTS, 4
-"""Words of a record of an operand (is it a float, dtype, rank, place of the float, sizes), of a result (dtype, rank, sizes), and of a step
-(function, data, repeats, count, arguments; for each argument the number of its base, offset, bytes to the next repeat and to the next
-element). The header has the numbers of operands, results and steps, and whether the one result is returned without a tuple."""
+"""Words of a record of an operand (is it a float, dtype, rank, place of the float or flags that an array has, sizes), of a result (dtype,
+rank, sizes), and of a step (function, data, repeats, count, arguments; for each argument the number of its base, offset, bytes to the next
+repeat and to the next element). The header has the numbers of operands, results and steps, and whether the one result is returned without
+a tuple."""
+
+VIEW = -1
+"""Number of steps of a table that makes a view. Behind the record of its result: flags that it takes over, bytes from the operand's first
+element to its own, the operand's rank and, for each of its dimensions, elements to move on; for each dimension of the result one of the
+operand and how many of its strides one is, or -1 and the stride in bytes."""
 
 
 class Loop(IntEnum):
@@ -44,13 +53,18 @@ class Loop(IntEnum):
     TAKE4, TAKE8 = 8, 9
     BOOL_TO_FLOAT, BOOL_TO_DOUBLE, BOOL_TO_INT64, INT64_TO_FLOAT, INT64_TO_DOUBLE = 10, 11, 12, 13, 14
     PROGRAM = 15
+    ORDER_FLOAT, ORDER_DOUBLE, ORDER_INT64 = 16, 17, 18
 
 
 _CONVERSIONS = {("?", "f"): Loop.BOOL_TO_FLOAT, ("?", "d"): Loop.BOOL_TO_DOUBLE, ("?", "l"): Loop.BOOL_TO_INT64,
                 ("l", "f"): Loop.INT64_TO_FLOAT, ("l", "d"): Loop.INT64_TO_DOUBLE}
+_ORDERS = {"f": Loop.ORDER_FLOAT, "d": Loop.ORDER_DOUBLE, "l": Loop.ORDER_INT64}
 _OPERATORS = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.Eq: np.equal, ast.NotEq: np.not_equal,
               ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal}
 _CHARS = "?fdlL"
+
+MAX_ORDERED, MAX_MOVES = 64, 1 << 16
+"""First elements in their order up to which each new one is moved to its place, and moves of a row, at most, up to which that pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +106,56 @@ def table_of(function: Callable[..., Any], text: str, bound: Mapping[str, Any], 
         return None
 
 
+def view_table(run: Callable[..., Any], param: TensorType, result: TensorType, strided: bool) -> Table | None:
+    """The table of a function whose result is a view of its operand, as it shows; None if it stays in Python. If it is `strided` it takes
+    a view of any array, else of those whose elements lie in rows."""
+    if max(param.rank, result.rank) > MAX_RANK or not param.size or not result.size:
+        return None
+    array = laid_out(param)
+    made = run(array)
+    if made is array or made.base is not array or (made.shape, made.dtype) != (result.shape, result.dtype):
+        return None
+    offset, starts, steps = _address(made) - _address(array), [0] * param.rank, [(-1, stride) for stride in made.strides]
+    found = _strided_view(run, param) if strided else None
+    if found is not None:
+        offset, (starts, steps) = 0, found
+    flags, kept_flags = 0 if found is not None else object_layout.CONTIGUOUS, object_layout.WRITEABLE * made.flags.writeable
+    words = [1, 1, VIEW, 1, 0, id(param.dtype), param.rank, flags, *_sizes(param), id(result.dtype), result.rank, *_sizes(result),
+             kept_flags, offset, param.rank, *starts, *[0] * (MAX_RANK - param.rank), *(word for step in steps for word in step)]
+    return Table(np.array(words, np.int64), (param.dtype, result.dtype))
+
+
+def laid_out(type: TensorType, gap: int = 0) -> np.ndarray:
+    """An array of a type that views are taken of, but no elements: it has memory for one. Its rows have `gap` elements between them, or
+    several times as many."""
+    strides, stride = [], type.dtype.itemsize
+    for axis in range(type.rank)[::-1]:
+        strides.append(stride)
+        stride *= type.shape[axis] + gap * (1 + axis)
+    return np.lib.stride_tricks.as_strided(np.zeros(1, type.dtype), type.shape, strides[::-1])
+
+
+def _strided_view(run: Callable[..., Any], param: TensorType) -> tuple[list[int], list[tuple[int, int]]] | None:
+    """Elements by which a view moves on in each dimension of an array, and the dimension and step of each of its own; None if they cannot
+    be told from the address and strides of one."""
+    array = laid_out(param, 1)
+    made, strides = run(array), array.strides
+    starts, steps, rest = [], [], _address(made) - _address(array)
+    for stride in strides:
+        start, rest = divmod(rest, stride)
+        starts.append(start)
+    for stride in made.strides:
+        axis = next((axis for axis, given in enumerate(strides) if given <= abs(stride)), -1)
+        steps.append((axis, stride // strides[axis]) if axis >= 0 else (-1, stride))
+        rest += abs(stride % strides[axis]) if axis >= 0 else abs(stride)
+    return None if rest else (starts, steps)
+
+
 def _is_unknown(type: TensorType) -> bool:
     return type.dtype.char not in _CHARS or type.rank > MAX_RANK or not 0 < type.nbytes <= STEP_BYTES
 
+
+_ORDINARY = object_layout.CONTIGUOUS | object_layout.ALIGNED
 
 _SHARED, _ALIGNMENT = np.zeros(1 << 20, np.uint8), 64
 """Working memory of all tables: one call goes through its steps before another begins."""
@@ -115,6 +176,8 @@ class _Steps:
         places = [self.param(index, type) for index, type in enumerate(self.params)]
         if isinstance(function, ChunkedFunction):
             found = self.chunks(function, places)
+        elif isinstance(function, TopFunction) and function.axis == self.params[0].rank - 1:
+            found = [self.order(places[0], function.k, function.largest)]
         elif text.startswith("def "):
             run = _parsed(text)
             self.names.update({**bound, **{argument.arg: place for argument, place in zip(run.args.args, places, strict=True)}})
@@ -204,6 +267,8 @@ class _Steps:
         of = getattr(function, "__self__", None)
         if isinstance(of, np.ufunc) and function.__name__ == "reduce" and len(arguments) == 2:
             return self.reduce(of, *arguments)
+        if isinstance(function, partial) and function.func is argsort.evaluate and function.keywords["axis"] == arguments[0].array.ndim - 1:
+            return self.order(arguments[0], arguments[0].array.shape[-1], False)
         if function is not FUNCTIONS.get(name):
             raise _Unknown
         match name:
@@ -365,9 +430,8 @@ class _Steps:
         return np.asarray(function.identity).astype(dtype)
 
     def copy(self, x: Any, target: _Place | None = None) -> _Place:
-        """A copy, which NumPy lays out in the order of `x`: rows are copied in their order alone."""
+        """A copy, whose elements lie in rows."""
         if target is None:
-            self.whole(x)
             target = self.new(x.array.shape, x.array.dtype)
         if x.array.dtype != target.array.dtype or self.is_weak(x) or np.broadcast_shapes(x.array.shape, target.array.shape) != \
                 target.array.shape:
@@ -404,9 +468,10 @@ class _Steps:
         shape = np.broadcast_shapes(condition.array.shape, yes.array.shape, no.array.shape)
         if condition.array.dtype != np.bool_ or yes.array.dtype != no.array.dtype:
             raise _Unknown
-        for place in (condition, yes, no):
-            self.whole(place)
-        target = self.new(shape, dtype) if target is None else target
+        if target is None:      # NumPy lays out a new array as these are
+            for place in (condition, yes, no):
+                self.whole(place)
+            target = self.new(shape, dtype)
         self.loop({1: Loop.CHOOSE1, 4: Loop.CHOOSE4, 8: Loop.CHOOSE8}[dtype.itemsize], condition, yes, no, target, shape=shape)
         return target
 
@@ -431,6 +496,18 @@ class _Steps:
         if array.shape[-1] > 1:
             before, after = slice(0, -1), slice(1, None)
             self.loop(loop, self.part(made, (..., before)), self.part(x, (..., after)), self.part(made, (..., after)), data=data)
+        return made
+
+    def order(self, x: _Place, k: int, largest: bool) -> _Place:
+        """Indices of the first elements of each row in their order, those of equal ones in theirs."""
+        array = self.whole(x).array
+        length, loop = array.shape[-1], _ORDERS.get(array.dtype.char)
+        if loop is None or k > MAX_ORDERED or k * length > MAX_MOVES:
+            raise _Unknown
+        made, about = self.new((*array.shape[:-1], k), np.dtype(np.int64)), np.array([k, 0 if largest else -1])
+        self.kept.append(about)
+        of_rows = [[array.itemsize * length, array.itemsize], [8 * k, 0]]
+        self.nested(loop, (x, made), _address(about), [array.size // length, length], of_rows)
         return made
 
     def take(self, arguments: list[Any], signed: bool) -> _Place:
@@ -526,7 +603,8 @@ class _Steps:
         inputs, results, steps = self.params, self.results, self.steps
         words = [len(inputs), len(results), len(steps), int(self.single)]
         for index, type in enumerate(inputs):
-            words += [int(index in self.weak), id(type.dtype), type.rank, _address(self.floats) + 16 * index, *_sizes(type)]
+            is_weak = index in self.weak
+            words += [int(is_weak), id(type.dtype), type.rank, _address(self.floats) + 16 * index if is_weak else _ORDINARY, *_sizes(type)]
         for type in results:
             words += [id(type.dtype), type.rank, *_sizes(type)]
         for function, data, repeats, count, *arguments in steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -53,11 +54,20 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -
 def gather(x: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
     """Take, for each position, the element of `x` whose index along `dim` is given there; `index` may be smaller than `x` in other
     dimensions. Gradients are dense, also with `sparse_grad`."""
+    return _gathered(x, dim, index, np.take_along_axis)
+
+
+def gather_from_start(x: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    """`gather` at indices that may not be negative: `IndexError` is raised for those."""
+    return _gathered(x, dim, index, lambda part, index, axis: at_top(part, axis, index.astype(I64)))
+
+
+def _gathered(x: Array, dim: int, index: Array, along_axis: Callable[..., Array]) -> Array:
     x, index = as_traced(x), as_traced(index)
     if not x.ndim:
         return np.take(x, index)
     along = _check_index_array("gather", x, dim, index)
-    return np.take_along_axis(x[_corner(index.shape, along)], index, axis=along)
+    return along_axis(x[_corner(index.shape, along)], index, axis=along)
 
 
 def scatter(x: Array, dim: int, index: Array, src: Array, reduce: Literal["add", "multiply"] | None = None) -> Array:

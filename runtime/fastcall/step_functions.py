@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,11 +49,16 @@ def step_function(function: NumpyFunction, single: bool, is_at_once: bool = Fals
         start(is_at_once)
     if _code().loaded is None:
         return None
+    run = function.run_single if single else function.run
+    if function.is_view and single:
+        is_strided = not any(isinstance(thing, partial) for thing in function.bound.values()) and "reshape" not in function.text
+        table = steps.view_table(run, function.params[0], function.results[0], is_strided)
+        made = None if table is None else _bound(run, table)
+        return made if made is not None and _agree_on_views(made, run, function.params[0], is_strided) else run
     table = steps.table_of(function.run, function.text, function.bound, function.params, function.weak, function.results, single)
     if table is None:
-        return function.run_single if single else function.run
-    run = (lambda *arrays: function.run(*arrays)[0]) if single else function.run
-    made = _bound(run, table)
+        return run
+    made = _bound((lambda *arrays: function.run(*arrays)[0]) if single else run, table)
     return made if _agrees(made, run, function.params, function.weak) else run
 
 
@@ -74,7 +79,8 @@ def _routine() -> tuple[Any, int]:
 
 
 def _bound(run: Callable[..., Any], table: Any) -> Callable[..., Any]:
-    objects = (run, data_address(table.words), np.ndarray, float, object_layout.numpy_function("PyArray_NewFromDescr"), table)
+    objects = (run, data_address(table.words), np.ndarray, float, object_layout.numpy_function("PyArray_NewFromDescr"),
+               object_layout.numpy_function("PyArray_SetBaseObject"), table)
     make, method = _routine()
     return make(method, objects, None)      # type: ignore[no-any-return]
 
@@ -92,3 +98,13 @@ def _agrees(made: Callable[..., Any], run: Callable[..., Any], params: tuple[Ten
     ours, theirs = (found if isinstance(found, tuple) else (found,) for found in (ours, theirs))
     return all(np.shape(one) == np.shape(other) and np.asarray(one).tobytes() == np.asarray(other).tobytes()
                for one, other in zip(ours, theirs, strict=True))
+
+
+def _agree_on_views(made: Callable[..., Any], run: Callable[..., Any], param: TensorType, is_strided: bool) -> bool:
+    """True if views of arrays of some layouts are the same."""
+    locked = steps.laid_out(param)
+    locked.flags.writeable = False
+    arrays = [locked, *([steps.laid_out(param, 2)[::-1]] if is_strided and param.rank else [])]
+    pairs = [(made(array), run(array)) for array in arrays]
+    return all(ours.base is theirs.base and (ours.__array_interface__, ours.strides, ours.flags) == (
+        theirs.__array_interface__, theirs.strides, theirs.flags) for ours, theirs in pairs)

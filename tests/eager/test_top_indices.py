@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import adjit as aj
-from adjit.eager import top_indices as module
-from adjit.eager.top_indices import BLOCK, top_indices
+from adjit.codegen.numpy import top_indices as module
+from adjit.codegen.numpy.top_indices import BLOCK, top_indices
 
 RNG = np.random.default_rng(0)
 

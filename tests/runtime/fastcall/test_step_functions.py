@@ -14,7 +14,9 @@ from support.each import parametrize_within
 import adjit as aj
 from adjit.codegen.fastcall import object_layout
 from adjit.codegen.numpy.graph_function import NumpyFunction
+from adjit.codegen.numpy.top_indices import top_indices
 from adjit.eager.call import known_calls
+from adjit.eager.methods import _Top
 from adjit.eager.operation import CALLS_BEFORE_STEPS
 from adjit.runtime.fastcall.step_functions import step_function
 
@@ -41,6 +43,7 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "indices": lambda x, y: x.gather(1, INDICES).sum() + x.index_select(0, INDICES[:, 1]).square() + x[INDICES[:, 0]],
     "joined": lambda x, y: aj.stack([aj.cat([x, y], 1), aj.cat([y, x], 1)]).tril(),
     "parts": lambda x, y: x[:, 1:3].exp() * F.pad(y, (1, 1))[:, :2] + x.roll(1, 0)[:, ::2][:, :2],
+    "order": lambda x, y: x.sort(-1)[0] + x.median(-1, True)[0] * (y.argsort(-1) + INDICES.argsort(-1).sum()),
     "three dimensions": lambda x, y: (x[:, None, :] * y[None, :, :]).tanh().sum(1),
 }
 
@@ -118,6 +121,59 @@ def test_operands_that_a_table_is_not_for_are_left_to_python() -> None:
             function.run_single(*arrays)
         with pytest.raises((TypeError, ValueError, AttributeError)):
             steps(*arrays)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_first_elements_have_the_order_of_a_stable_sort(dtype: type) -> None:
+    draw = np.random.default_rng(0)
+    for k, largest in ((1, True), (5, False), (5, True), (40, True), (40, False)):
+        top = _Top((3, 40), np.dtype(dtype), k, 1, largest)
+        function = top.run._function
+        steps = step_function(function, True, is_at_once=True)
+        assert not hasattr(steps, "__code__")
+        for levels in (2, 1000):
+            x = draw.integers(-levels, levels, (3, 40)).astype(dtype)
+            if dtype != np.int64:
+                x[0, ::7], x[1, 1::5], x[1, 2::5], x[2, 1::9], x[2, 2::9] = np.nan, -0.0, 0.0, np.inf, -np.inf
+                x[0, ::14] = np.copysign(x[0, ::14], -1)
+            np.testing.assert_array_equal(steps(x), top_indices(x, k, 1, largest))
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "t": lambda x: x.transpose(0, 2), "part": lambda x: x[:, 1:3, ::2], "element": lambda x: x[1, 2], "reversed": lambda x: np.flip(x, 1),
+    "unsqueeze": lambda x: x.unsqueeze(1), "flat": lambda x: x.reshape(-1), "expand": lambda x: x[:, :, :1].expand(2, 4, 6),
+    "permuted part": lambda x: x.permute(2, 0, 1)[1:], "last": lambda x: x[..., -1],
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16", "?"])
+def test_views_are_those_of_numpy(dtype: str) -> None:
+    whole = np.arange(2 * 3 * 5 * 9).reshape(6, 5, 9).astype(dtype)
+    arrays = [np.arange(48).reshape(2, 4, 6).astype(dtype), whole[::4, :4, 1:7], whole[:2, 4:0:-1, 5::-1],
+              np.asfortranarray(whole[:2, :4, :6]), np.frombuffer(bytes(48 * np.dtype(dtype).itemsize), dtype).reshape(2, 4, 6)]
+    for name, view in VIEWS.items():
+        known_calls.clear()
+        view(aj.tensor(arrays[0]))
+        for call in list(known_calls.values()):
+            function = call.operation.function
+            steps = step_function(function, True, is_at_once=True)
+            assert steps is not None
+            assert not hasattr(steps, "__code__"), name
+            for array in arrays:
+                if array.shape == function.params[0].shape:
+                    made, expected = steps(array), function.run_single(array)
+                    assert made.strides == expected.strides, name
+                    assert made.flags == expected.flags
+                    if np.shares_memory(expected, array):
+                        assert made.ctypes.data == expected.ctypes.data
+                        assert made.base is array or made.base is array.base
+                    np.testing.assert_array_equal(made, expected)
+            with pytest.raises((TypeError, ValueError, AttributeError)):
+                steps(*[arrays[0]] * 2)
+    before = sys.getrefcount(arrays[0])
+    for _ in range(100):
+        steps(arrays[0][:])
+    assert sys.getrefcount(arrays[0]) - before < 50
 
 
 def test_indices_that_are_out_of_range_are_errors_of_python() -> None:

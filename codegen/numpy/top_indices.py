@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjit.ir.types import Shape
+
 BLOCK = 16
 """Elements of which one extremum is kept to find a bound."""
 
@@ -12,6 +14,20 @@ MIN_ELEMENTS = 1 << 12
 
 MAX_CANDIDATES = 8
 """Elements that reach the bound, for each that is wanted, with which it is of use. There are more where many are equal."""
+
+
+class TopFunction:
+    """`top_indices` with these arguments, as the function of a graph: a tuple of its one result."""
+
+    def __init__(self, k: int, axis: int, largest: bool):
+        self.k, self.axis, self.largest = k, axis, largest
+
+    def __call__(self, x: np.ndarray) -> tuple[np.ndarray]:
+        return (top_indices(x, self.k, self.axis, self.largest),)
+
+    def shape(self, shape: Shape) -> Shape:
+        """Shape of the result for arrays of a shape."""
+        return (*shape[:self.axis], self.k, *shape[self.axis + 1:])
 
 
 def top_indices(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
