@@ -159,14 +159,14 @@ def _compile_for_card(graph: Graph, options: Options, threads: int, run_passes: 
                       on_pass: Callable[[str, Graph], None] | None, passes: str, begin: float, number: int) -> CompiledGraph:
     card = devices.driver(number)
     key = program_key(graph, passes, options, card.target, compiler())
-    found = device_code.find_program(key, graph, card.target)
+    found = device_code.find_program(key, graph, card)
     if found is not None:
         planned, launches, ptx = found
         made = device_executable.DeviceExecutable(planned, card, ptx, launches)
         return CompiledGraph(DeferredPipeline(run_passes), made, 0.0, (time.perf_counter() - begin) * 1e3)
     compiled = _compile_new(graph, "cuda", options, threads, run_passes, on_pass, "", begin, number)
     assert isinstance(compiled.executable, device_executable.DeviceExecutable)
-    device_code.keep_program(key, compiled.pipeline.final, compiled.executable.launches)
+    device_code.keep_program(key, compiled.executable.program, compiled.executable.launches)
     check_collectives(graph, collectives_of(compiled.pipeline.final))
     return compiled
 

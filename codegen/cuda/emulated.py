@@ -36,7 +36,8 @@ from adjit.codegen.process.off_main_thread import off_main_thread
 
 _RENAMED = {"llvm.nvvm.read.ptx.sreg.tid.x": "thread", "llvm.nvvm.read.ptx.sreg.ctaid.x": "block", "llvm.nvvm.barrier0": "barrier",
             "llvm.nvvm.shfl.sync.bfly.i32": "shuffle", "llvm.nvvm.f2tf32.rna": "tf32", "llvm.nvvm.ff2bf16x2.rn": "bf16",
-            "llvm.nvvm.mma.m16n8k8.row.col.tf32": "mma_tf32", "llvm.nvvm.mma.m16n8k16.row.col.bf16": "mma_bf16"}
+            "llvm.nvvm.mma.m16n8k8.row.col.tf32": "mma_tf32", "llvm.nvvm.mma.m16n8k16.row.col.bf16": "mma_bf16",
+            "cudaGraphSetConditional": "condition"}
 """Functions of the emulator in place of intrinsics."""
 
 _PREFIX = "adjit_emulated."
@@ -63,7 +64,7 @@ def text_for_processor(kernel: Kernel) -> str:
         return f"  call void @{_PREFIX}access(ptr {match['place']}, i64 {size}, i64 {match['align']}, i1 {write})\n{match[0]}"
 
     text = _ACCESS.sub(checked, kernel.text)
-    text = re.sub(r"^(?:target |declare .*@llvm\.nvvm\.|!nvvm|!10 ).*\n", "", text, flags=re.M)
+    text = re.sub(r"^(?:target |declare .*@(?:llvm\.nvvm\.|cudaGraph)|!nvvm|!10 ).*\n", "", text, flags=re.M)
     for name, function in _RENAMED.items():
         text = text.replace(f"@{name}(", f"@{_PREFIX}{function}(")
     text = re.sub(rf"^@{kernel.name}\.shared = .*$", f"@{_PREFIX}shared = external global i8", text, flags=re.M)
@@ -75,6 +76,7 @@ def text_for_processor(kernel: Kernel) -> str:
     passed = ", ".join(f"{type} %a{i}" for i, type in enumerate(types))
     declared = [f"declare i32 @{_PREFIX}thread()", f"declare i32 @{_PREFIX}block()", f"declare void @{_PREFIX}barrier()",
                 f"declare i32 @{_PREFIX}shuffle(i32, i32, i32, i32)", f"declare void @{_PREFIX}access(ptr, i64, i64, i1)",
+                f"declare void @{_PREFIX}condition(i64, i32)",
                 f"declare i32 @{_PREFIX}tf32(float)", f"declare <2 x bfloat> @{_PREFIX}bf16(float, float)",
                 *(f"declare {FOUR_FLOATS} @{_PREFIX}mma_{kind}({', '.join([*['i32'] * WORDS, *['float'] * 4])})"
                   for kind in ("tf32", "bf16"))]

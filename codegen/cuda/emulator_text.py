@@ -28,7 +28,7 @@ ERRORS = {
 _ROUNDS_WITHOUT_PROGRESS = 4
 """Rounds through all threads without one that gets anywhere, after which threads wait for different things."""
 
-FUNCTIONS = ("thread", "block", "barrier", "shuffle", "access", "tf32", "bf16", "mma_tf32", "mma_bf16", "shared", "launch")
+FUNCTIONS = ("thread", "block", "barrier", "shuffle", "access", "tf32", "bf16", "mma_tf32", "mma_bf16", "condition", "shared", "launch")
 """What the table has the addresses of, in order."""
 
 _HEAD = f'''
@@ -110,6 +110,8 @@ def _registers(text: _Text) -> None:
     for name, word in (("thread", "now"), ("block", "block_number")):
         with text.function(name, result="i32", attributes=FAST):
             text.ret("i32", text.convert("trunc", "i64", text.word(word), "i32"))
+    with text.function("condition", ("i64", "%handle"), ("i32", "%value"), attributes=FAST):      # a handle is an address
+        text.store("i32", "%value", text.convert("inttoptr", "i64", "%handle", "ptr"))
 
 
 def _threads(text: _Text) -> None:

@@ -1,116 +1,37 @@
 """Programs for devices: a planned graph as launches of kernels over one arena, with the order that their memory demands.
 
-Loops and branches are run by the host: each region is a program of its own, whose launches take the addresses of the iteration. The host
-waits for decisions alone: the predicate of a branch, the condition of a `while_loop`, the value of a guard, the operands of
-a function of Python.
+Each region of a loop or a branch is a program of its own. Where the driver has conditional nodes, the device runs loops and branches, as
+parts of a graph. The host waits for the value of a guard, the operands of a function of Python, and what is in a loop with such steps or
+with checks of indices: it runs those loops, and all of them for an older driver.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
+from adjit.codegen.cuda.conditional_nodes import ConditionalNodes
 from adjit.codegen.cuda.kernel import Kernel, Launch
 from adjit.codegen.cuda.lower_op import lower_op
+from adjit.codegen.cuda.nodes import CHECKS, WORK, GraphNode, HostNode, Node, Step, Verification, conflict, launches_of
 from adjit.codegen.cuda.target import MAX_LOAD_BYTES
 from adjit.codegen.cuda.writer import Memory
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
-from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Graph, Op, Slot, carried_operands
 from adjit.ir.ops.traits import CONTROL_FLOW
-
-Range = tuple[tuple[str, int], int, int]
-"""A buffer, and the bytes of it that a launch touches."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A launch on planned memory: the place and bytes of each pointer, and the numbers of the nodes that have to be done before it."""
-
-    launch: Launch
-    places: tuple[Slot, ...]
-    after: tuple[int, ...]
-    op: Op
-
-    @property
-    def name(self) -> str:
-        return self.launch.kernel.name
-
-    def ranges(self, accesses: Iterable[str]) -> list[Range]:
-        """Memory that the launch uses in one of these ways."""
-        pointers = zip(self.places, self.launch.pointers, self.launch.kernel.pointers, strict=True)
-        return [_range(slot, pointer.nbytes) for slot, pointer, access in pointers if access in accesses]
-
-
-@dataclass(frozen=True, slots=True)
-class HostNode:
-    """A loop, a branch, a guard or a call of a Python function, which the host runs between launches: the places of its operands, of its
-    results and of its scratch memory, and the programs of its regions."""
-
-    op: Op
-    places: tuple[Slot, ...]
-    after: tuple[int, ...]
-    programs: tuple[DeviceProgram, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self.op.name
-
-    @property
-    def may_fail(self) -> bool:
-        """True if it may end the program."""
-        return self.op.definition.is_check or self.op.name == "callback" or any(program.may_fail for program in self.programs)
-
-    def ranges(self, accesses: Iterable[str]) -> list[Range]:
-        """Memory that the op uses in one of these ways."""
-        values = [value.type.nbytes for value in (*self.op.operands, *self.op.results)]
-        sizes = [*values, self.op.attrs.get("scratch_bytes", 0)]
-        read = len(self.op.operands)
-        return [_range(slot, nbytes) for number, (slot, nbytes) in enumerate(zip(self.places, sizes, strict=False))
-                if ("read" if number < read else "write") in accesses]
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The host waits for the words of these checks, before what they check is read."""
-
-    checks: tuple[int, ...]
-
-
-Step = tuple[Node, ...] | HostNode | Verification
-"""Launches in any order that they allow, or something that the host does after all before and before all after it."""
-
-
-def _range(slot: Slot, nbytes: int) -> Range:
-    if slot.space == "arena":
-        return ("arena", 0), slot.offset, slot.offset + nbytes
-    return (slot.space, slot.offset), slot.start, slot.start + nbytes
-
-
-def conflict(first: Node | HostNode, second: Node | HostNode) -> bool:
-    """True if two launches touch the same bytes, and one of them writes there."""
-    written = ("write", "update")
-    return _overlap(first.ranges(written), second.ranges(("read", *written))) or _overlap(first.ranges(("read",)), second.ranges(written))
-
-
-def _overlap(first: Sequence[Range], second: Sequence[Range]) -> bool:
-    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in first for b in second)
-
-
-CHECKS, WORK = "check", "work"
-"""Spaces of the words in which checks of indices say what they found, and of memory that launches work in, one after the other: the memory
-plan, which knows nothing of how a device factors matrices, has none for that."""
 
 
 class DeviceProgram:
     """A planned graph as nodes. `checks` are the ops whose indices are checked: the word of each is 0, or one more than the number of the
     first index out of range. `alignments` are bytes of which the addresses of parameters and results of a region are multiples; `lower`
-    returns the launches of an op. Raises `UnsupportedError` for an op without code for devices."""
+    returns the launches of an op; `conditional` says that the driver has conditional nodes. Raises `UnsupportedError` for an op without
+    code for devices."""
 
     def __init__(self, planned: Graph, alignments: Mapping[Slot, int] | None = None,
-                 lower: Callable[[Op, Memory], Sequence[Launch]] = lower_op):
-        self.assignment, self._lower = BufferAssignment(planned), lower
+                 lower: Callable[[Op, Memory], Sequence[Launch]] = lower_op, conditional: bool = False):
+        self.assignment, self._lower, self.conditional = BufferAssignment(planned), lower, conditional
         self.checks: list[Op] = []
         self.nodes: list[Node | HostNode] = []
         self._alignments = alignments or {}
@@ -126,7 +47,19 @@ class DeviceProgram:
                 self.nodes.append(replace(made, after=tuple(reversed(direct))))
                 before.append(known)
         self.may_fail = bool(self.checks) or any(isinstance(node, HostNode) and node.may_fail for node in self.nodes)
-        self.steps = self._steps(alignments is None)
+        self._outermost = alignments is None
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """What is launched, and what the host does in between. What may fail comes first in the outermost program, so that it fails
+        before arguments are written."""
+        return self._steps[0]
+
+    @property
+    def words(self) -> int:
+        """Words of the space of checks that the program needs, with the loops that the host runs."""
+        waiting = [program.words for step in self.steps if isinstance(step, HostNode) for program in step.programs]
+        return max(self._steps[1], *waiting, 0)
 
     def before_checks(self) -> list[int]:
         """Numbers of the nodes that have to run before all checks are done, in order: the others may run when the checks have passed. The
@@ -138,21 +71,23 @@ class DeviceProgram:
                 needed |= {number, *node.after}
         return sorted(needed)
 
-    def _steps(self, outermost: bool) -> tuple[Step, ...]:
-        """The nodes as steps. What may fail comes first in the outermost program, so that it fails before arguments are written."""
-        first = self.before_checks() if outermost else list(range(len(self.nodes)))
+    @cached_property
+    def _steps(self) -> tuple[tuple[Step, ...], int]:
+        first = self.before_checks() if self._outermost else list(range(len(self.nodes)))
         rest = sorted({*range(len(self.nodes))}.difference(first))
-        return (*self._part(first), *self._part(rest))
+        graphs = ConditionalNodes(self, max(len(program.checks) for program in self.programs()))
+        steps = (*self._part(graphs, first), *self._part(graphs, rest))
+        return steps, graphs.words
 
-    def _part(self, numbers: Sequence[int]) -> Iterator[Step]:
+    def _part(self, graphs: ConditionalNodes, numbers: Sequence[int]) -> Iterator[Step]:
         together: list[int] = []
         pending: dict[Op, int] = {}         # checks whose words nobody has read
 
         def launches() -> Iterator[Step]:
-            place = {number: index for index, number in enumerate(together)}
             if together:
-                nodes = [node for node in map(self.nodes.__getitem__, together) if isinstance(node, Node)]
-                yield tuple([replace(node, after=tuple([place[other] for other in node.after if other in place])) for node in nodes])
+                made: tuple[GraphNode, ...] = graphs.graph(together)
+                if made:
+                    yield made
             together.clear()
 
         def verified() -> Iterator[Step]:
@@ -163,10 +98,11 @@ class DeviceProgram:
         for number in numbers:
             node = self.nodes[number]
             check = next((slot.start // 8 for slot in node.places if slot.space == CHECKS), None)
-            if isinstance(node, HostNode) or (check is None and node.op in pending):
+            waits = isinstance(node, HostNode) and not node.stays
+            if waits or (check is None and node.op in pending):
                 yield from launches()
                 yield from verified()
-            if isinstance(node, HostNode):
+            if isinstance(node, HostNode) and waits:
                 yield node
                 continue
             together.append(number)
@@ -186,13 +122,21 @@ class DeviceProgram:
     @property
     def work_bytes(self) -> int:
         """Bytes of working memory of the program, its loops and branches."""
-        return max((pointer.start + pointer.nbytes for node in self.launches for pointer in node.launch.pointers if pointer.kind == WORK),
-                   default=0)
+        own = [pointer.start + pointer.nbytes for node in self.nodes if isinstance(node, Node)
+               for pointer in node.launch.pointers if pointer.kind == WORK]
+        regions = [program.work_bytes for node in self.nodes if isinstance(node, HostNode) for program in node.programs]
+        return max((*own, *regions), default=0)
 
     @property
     def launches(self) -> list[Node]:
-        """The launches of the program and of each of its regions."""
-        return [node for program in self.programs() for node in program.nodes if isinstance(node, Node)]
+        """The launches of the program, and of each region that the host or the device runs."""
+        found: list[Node] = []
+        for step in self.steps:
+            if isinstance(step, HostNode):
+                found += [node for program in step.programs for node in program.launches]
+            elif not isinstance(step, Verification):
+                found += launches_of(step)
+        return found
 
     @property
     def kernels(self) -> dict[str, Kernel]:
@@ -204,11 +148,14 @@ class DeviceProgram:
         operands, results = [slots[value] for value in op.operands], list(op.slots[:len(op.results)])
         scratch = op.slots[len(op.results):]
         if op.definition.is_check or op.name in CONTROL_FLOW or op.name == "callback":
-            yield HostNode(op, (*operands, *op.slots), (), tuple(self._programs(op, operands)) if op.name in CONTROL_FLOW else ())
+            programs = tuple(self._programs(op, operands)) if op.name in CONTROL_FLOW else ()
+            stays = self.conditional and bool(programs) and not any(
+                program.checks or any(isinstance(node, HostNode) and not node.stays for node in program.nodes) for program in programs)
+            yield HostNode(op, (*operands, *op.slots), (), programs, stays)
             return
         shared = {j: operands.index(slot) for j, slot in enumerate(results)
                   if slot in operands and op.results[j].type.size}
-        memory = Memory(shared, [*map(self._alignment, operands)], [*map(self._alignment, results)])
+        memory = Memory(shared, [*map(self.alignment, operands)], [*map(self.alignment, results)])
         for launch in self._lower(op, memory):
             places = []
             for pointer in launch.pointers:
@@ -234,13 +181,13 @@ class DeviceProgram:
             for index, value in enumerate(region.params):
                 place = results[len(results) - len(carried) + index] if index < len(carried) else operands[first + index]
                 sliced = value.type.nbytes if 0 <= index - len(carried) < slices else 0
-                alignments[Slot("param", index)] = math.gcd(self._alignment(place), sliced)
+                alignments[Slot("param", index)] = math.gcd(self.alignment(place), sliced)
             if op.name != "while_loop":
                 for index, (slot, value) in enumerate(zip(results[:len(results) - len(carried)], region.results, strict=False)):
-                    alignments[Slot("result", index)] = math.gcd(self._alignment(slot), value.type.nbytes if op.name == "scan" else 0)
-            yield DeviceProgram(region, alignments, self._lower)
+                    alignments[Slot("result", index)] = math.gcd(self.alignment(slot), value.type.nbytes if op.name == "scan" else 0)
+            yield DeviceProgram(region, alignments, self._lower, self.conditional)
 
-    def _alignment(self, slot: Slot) -> int:
+    def alignment(self, slot: Slot) -> int:
         """Bytes of which the address of a slot is a multiple: buffers themselves begin at multiples of the widest load."""
         whole = self._alignments.get(slot.base, MAX_LOAD_BYTES)
         return math.gcd(whole, slot.offset if slot.space == "arena" else slot.start)

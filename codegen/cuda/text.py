@@ -133,6 +133,12 @@ class KernelText(KernelBuilder):
         with self.if_(whole):
             yield
 
+    def decide(self, handle: str, value: str) -> None:
+        """Set the number of a conditional node of the graph that the launch is part of. The function is of NVIDIA's device runtime; the
+        driver has it, as XLA relies on, too."""
+        self._declarations.add("declare void @cudaGraphSetConditional(i64, i32)")
+        self.call("void", "@cudaGraphSetConditional", ("i64", handle), ("i32", value))
+
     # -- memory
 
     def place(self, pointer: str, dtype: np.dtype, index: Index, space: int = GLOBAL) -> str:

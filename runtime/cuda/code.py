@@ -16,12 +16,16 @@ from adjit.codegen.llvm.target import Target
 from adjit.ir import parser
 from adjit.ir.graph import Graph, Op
 from adjit.ir.lazy_module import LazyModule
+from adjit.ir.ops.traits import CONTROL_FLOW
 from adjit.ir.printer import print_graph
 from adjit.ir.types import short_name
 from adjit.runtime.caches.disk_cache import compiler, disk_cache, sha256
 
 if TYPE_CHECKING:
     import json
+
+    from adjit.codegen.cuda.program import DeviceProgram
+    from adjit.runtime.cuda.devices import AnyDriver
 else:
     json = LazyModule("json")
 
@@ -44,29 +48,29 @@ class Lowering:
 
 def obtain_ptx(kernel: Kernel, target: Target) -> str:
     """The PTX of a kernel, from the disk cache, or compiled by LLVM and kept there."""
-    found = find_ptx(kernel, target)
+    found = find_ptx(kernel.name, target)
     if found is None:
         found = ptx_of(kernel, target)
-        disk_cache().put(_key(kernel, target), CompiledObject(found.encode(), kernel.name))
+        disk_cache().put(_key(kernel.name, target), CompiledObject(found.encode(), kernel.name))
     return found
 
 
-def find_ptx(kernel: Kernel, target: Target) -> str | None:
-    """The PTX of a kernel in the disk cache."""
+def find_ptx(kernel: str, target: Target) -> str | None:
+    """The PTX of a kernel in the disk cache, by its name."""
     found = disk_cache().get(_key(kernel, target)).found
-    return None if found is None or found.symbol != kernel.name else found.object_code.decode()
+    return None if found is None or found.symbol != kernel else found.object_code.decode()
 
 
-def _key(kernel: Kernel, target: Target) -> str:
+def _key(kernel: str, target: Target) -> str:
     """The name of a kernel's entry: kernels are named by their content."""
-    return sha256(json.dumps([*compiler(), "ptx", target.name, *target.features, kernel.name]).encode())
+    return sha256(json.dumps([*compiler(), "ptx", target.name, *target.features, kernel]).encode())
 
 
-def keep_program(key: str, planned: Graph, launches: Launches) -> None:
-    """Keep a planned graph and its launches on disk; the PTX of its kernels is there already."""
+def keep_program(key: str, program: DeviceProgram, launches: Launches) -> None:
+    """Keep a planned graph and its launches on disk; the PTX of the kernels that it uses is there already."""
     kernels = {launch.kernel.name: launch.kernel for each in launches for launch in each}
     numbers = {name: number for number, name in enumerate(kernels)}
-    data = {"planned": print_graph(planned),
+    data = {"planned": print_graph(program.assignment.graph), "conditional": program.conditional, "used": list(program.kernels),
             "kernels": [[kernel.name, kernel.threads, kernel.shared_bytes, kernel.pointers, kernel.numbers] for kernel in kernels.values()],
             "launches": [[[numbers[launch.kernel.name], launch.grid,
                            [[pointer.kind, pointer.index, pointer.nbytes, pointer.start] for pointer in launch.pointers], launch.numbers]
@@ -74,9 +78,9 @@ def keep_program(key: str, planned: Graph, launches: Launches) -> None:
     disk_cache().put(key, CompiledObject(b"", "", json.dumps(data)))
 
 
-def find_program(key: str, graph: Graph, target: Target) -> tuple[Graph, Launches, dict[str, str]] | None:
+def find_program(key: str, graph: Graph, driver: AnyDriver) -> tuple[Graph, Launches, dict[str, str]] | None:
     """The planned graph, the launches and the PTX of the kernels of a traced graph; None if the cache does not have all of them, or if they
-    are of another graph."""
+    are of another graph, or for a driver that runs loops in another way."""
     entry = disk_cache().get(key).found
     if entry is None:
         return None
@@ -86,12 +90,19 @@ def find_program(key: str, graph: Graph, target: Target) -> tuple[Graph, Launche
                    for name, threads, shared, pointers, numbers in data["kernels"]]
         launches = [[Launch(kernels[number], grid, tuple([Pointer(*pointer) for pointer in pointers]), tuple(numbers))
                      for number, grid, pointers, numbers in each] for each in data["launches"]]
-        planned = parser.parse(data["planned"])
+        planned, conditional, used = parser.parse(data["planned"]), data["conditional"], data["used"]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
-    ptx = {kernel.name: find_ptx(kernel, target) for kernel in kernels}
+    if _types(planned) != _types(graph) or conditional != stays_on_device(planned, driver):
+        return None
+    ptx = {name: find_ptx(name, driver.target) for name in used}
     texts = {name: text for name, text in ptx.items() if text is not None}
-    return (planned, launches, texts) if len(texts) == len(ptx) and _types(planned) == _types(graph) else None
+    return (planned, launches, texts) if len(texts) == len(ptx) else None
+
+
+def stays_on_device(planned: Graph, driver: AnyDriver) -> bool:
+    """True if loops and branches of a planned graph stay on the device, as far as they need no host."""
+    return any(op.name in CONTROL_FLOW for op in planned.ops) and driver.has_conditional_nodes
 
 
 def _types(graph: Graph) -> object:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, Verification
+from adjit.codegen.cuda.nodes import GraphNode, HostNode, Node, Verification, launches_of
+from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.target import SM_90
 from adjit.ir.analysis.buffer_assignment import ResultKind
 from adjit.ir.errors import IndexingError
@@ -21,7 +22,7 @@ from adjit.ir.ops.guard import GuardMiss, same_outcome
 from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import TensorType
 from adjit.runtime import settings
-from adjit.runtime.cuda.code import Launches, Lowering
+from adjit.runtime.cuda.code import Launches, Lowering, stays_on_device
 from adjit.runtime.cuda.device_array import Buffer, DeviceArray, new, put
 from adjit.runtime.cuda.device_loops import run_loop
 from adjit.runtime.cuda.devices import AnyDriver
@@ -46,13 +47,14 @@ class DeviceExecutable:
                  launches: Launches | None = None):
         """`ptx` has the code of kernels that need not be compiled, by name; `launches` are those that a cache had."""
         self._lowering, self._is_cached = Lowering(launches), launches is not None
-        self.program, self.driver = DeviceProgram(planned, lower=self._lowering), driver
+        self.program = DeviceProgram(planned, lower=self._lowering, conditional=stays_on_device(planned, driver))
+        self.driver = driver
         self.assignment = self.program.assignment
         driver.prepare(self.program, ptx)
         types = {slot.offset: type for slot, type in self.assignment.buffers.items() if slot.space == "result"}
         self.made = [types.get(number) for number in range(len(planned.results))]
         self.arena_bytes = aligned(self.assignment.arena_bytes)
-        self._check_bytes = aligned(8 * max(len(program.checks) for program in self.program.programs()))
+        self._check_bytes = aligned(8 * self.program.words)
         self._returned = tuple(self._returns())
         self._arenas: list[Buffer] = []
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
@@ -62,7 +64,16 @@ class DeviceExecutable:
     @cached_property
     def lowered(self) -> DeviceProgram:
         """The program with the text of its kernels, which a program of a cache does not have."""
-        return DeviceProgram(self.assignment.graph) if self._is_cached else self.program
+        return DeviceProgram(self.assignment.graph, conditional=self.program.conditional) if self._is_cached else self.program
+
+    @cached_property
+    def _one_by_one(self) -> DeviceProgram:
+        """The program with loops that the host runs, so that each launch can be waited for."""
+        if not any(isinstance(node, HostNode) and node.stays for node in self.program.nodes):
+            return self.program
+        program = DeviceProgram(self.assignment.graph)
+        self.driver.prepare(program)
+        return program
 
     @property
     def launches(self) -> Launches:
@@ -89,13 +100,16 @@ class DeviceExecutable:
         """
         call = _Call(self, arrays)
         self.driver.begin(self.program.assignment.graph.name)
-        self._run(self.program, call.addresses, [] if settings.CUDA_SYNC.get() else None)
+        if settings.CUDA_SYNC.get():
+            self._run(self._one_by_one, call.addresses, [])
+        else:
+            self._run(self.program, call.addresses)
         return self._finish(call, leaves)
 
     def run_timed(self, arrays: Sequence[np.ndarray | DeviceArray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
         """The results, as from `run`, and the time span of each op: each launch is waited for."""
         call, times = _Call(self, arrays), list[tuple[Op, int, int]]()
-        self._run(self.program, call.addresses, times)
+        self._run(self._one_by_one, call.addresses, times)
         return self._finish(call, leaves), times
 
     def _run(self, program: DeviceProgram, memory: Addresses, times: Times | None = None) -> None:
@@ -116,7 +130,7 @@ class DeviceExecutable:
             elif times is None:
                 self._launch(step, memory)
             else:
-                for node in step:
+                for node in launches_of(step):
                     begin = time.perf_counter_ns()
                     times.append((node.op, begin, begin + self._waited_for(node, memory)))
 
@@ -128,7 +142,7 @@ class DeviceExecutable:
             raise CudaError(f"{error.message}: it is {node.op.name} of {self.program.assignment.graph.name}", node.op.loc,
                             hint="this process has lost the card; please report the program") from None
 
-    def _launch(self, nodes: tuple[Node, ...], memory: Addresses) -> None:
+    def _launch(self, nodes: tuple[GraphNode, ...], memory: Addresses) -> None:
         launch = self._launchers.get(id(nodes))
         if launch is None:
             launch = self._launchers[id(nodes)] = self.driver.launcher(nodes)

@@ -1,4 +1,5 @@
-"""Loops and branches of programs on a device: the host launches each iteration. A `while_loop` waits for its condition in each iteration, a
+"""Loops and branches of programs on a device that the host runs: for drivers without conditional nodes, in profiles, and where a loop calls
+Python or checks indices. A `while_loop` waits for its condition in each iteration, a
 branch for its predicate; a `scan` waits for nothing.
 
 Slices and rows are addresses within the sliced arrays. Carried values lie in the results of the op and are overwritten in place; where the
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from adjit.codegen.cuda.program import HostNode
+from adjit.codegen.cuda.nodes import HostNode
 from adjit.ir.analysis.buffer_assignment import region_memory
 from adjit.ir.graph import carried_operands
 from adjit.runtime.cuda.devices import AnyDriver

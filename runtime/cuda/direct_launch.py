@@ -13,7 +13,7 @@ from ctypes import c_int64, c_void_p
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from adjit.codegen.cuda.program import Node
+from adjit.codegen.cuda.nodes import Node, launches_of
 from adjit.codegen.fastcall import object_layout as layout
 from adjit.codegen.fastcall.descriptor_layout import (
     CARD,
@@ -104,12 +104,13 @@ class DirectLaunch:
                  if param is not None and place is not None and size for word in descriptor_words(HOST_PARAM, {
                      "param": number, "bytes": size, "address": place.address,
                      "known": 0 if param.shape else self._memory.words([0, 0])})]
-        nodes = [word for node in self._nodes for word in self._relocations(node)]
+        launches = list(launches_of(self._nodes))
+        nodes = [word for node in launches for word in self._relocations(node)]
         self._table = (c_int64 * MAX_INSTANCES)()
         self._words = (c_int64 * len(LAUNCH))(*descriptor_words(LAUNCH, {
             "card": driver.card.address, "name": driver.card.number_of(executable.program.assignment.graph.name),
             "bind": self._memory.identity(self._bind), "instances": ctypes.addressof(self._table), "most": MAX_INSTANCES,
-            "nodes": self._memory.words(nodes), "nodes_count": len(self._nodes),
+            "nodes": self._memory.words(nodes), "nodes_count": len(launches),
             "hosts": self._memory.words(words), "hosts_count": len(words) // len(HOST_PARAM)}))
         self.address = ctypes.addressof(self._words)
 

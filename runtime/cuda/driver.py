@@ -14,19 +14,22 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 from functools import cached_property, partial
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from adjit.codegen.cuda.kernel import Kernel
-from adjit.codegen.cuda.program import DeviceProgram, Node
+from adjit.codegen.cuda.control_kernels import starting_kernel
+from adjit.codegen.cuda.kernel import Kernel, Launch, Pointer
+from adjit.codegen.cuda.nodes import CHECKS, Conditional, GraphNode, Node
+from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.target import SM_80, SM_90
 from adjit.eager.device import place_of
 from adjit.ir.errors import AdjitError, UnsupportedError
+from adjit.ir.graph import Op, Slot
 from adjit.ir.lazy_module import LazyModule
 from adjit.runtime.cuda import graph
 from adjit.runtime.cuda.code import obtain_ptx
-from adjit.runtime.cuda.graph import Addresses, Arguments, LaunchGraph
+from adjit.runtime.cuda.graph import Addresses, Arguments, Instance, LaunchGraph
 from adjit.runtime.reports.memory_blocks import format_bytes
 from adjit.tracer.user_location import find_user_location
 
@@ -68,6 +71,7 @@ _RESERVED = 5                       # attribute of a pool: bytes that it has of 
 _LOCAL_BYTES, _REGISTERS = 3, 4     # attributes of a function
 _NO_TIMING = 2                      # of an event that orders streams alone
 _OUT_OF_MEMORY = 2
+_CONDITIONAL_NODES = 12040          # version of the first driver whose graphs have loops
 _OF_KERNELS = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719})
 """Errors of a kernel, which any later call reports: an address that is none, an assertion, a time-out, and the like."""
 _WITHOUT_CARD = "choose the device by aj.cuda.is_available(); ADJIT_CUDA=emulated tests without a card"
@@ -80,12 +84,26 @@ class CudaError(AdjitError, RuntimeError):
 def _opened() -> tuple[Any, int]:
     """The driver's library, and the number of cards. Raises `OSError` if there is no library."""
     library = ctypes.CDLL(LIBRARY)
-    for name, types in _SIGNATURES.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = types, c_int
+    _declare(library, _SIGNATURES)
     count = c_int()
     failed = library.cuInit(0) or library.cuDeviceGetCount(byref(count))
     return library, 0 if failed else count.value
+
+
+def _has_conditional_nodes(library: Any) -> bool:
+    """True if a driver says that it has conditional nodes; its functions for them are made ready."""
+    version = c_int()
+    if library.cuDriverGetVersion(byref(version)) or version.value < _CONDITIONAL_NODES or not all(
+            hasattr(library, name) for name in graph.CONDITIONAL_SIGNATURES):
+        return False
+    _declare(library, graph.CONDITIONAL_SIGNATURES)
+    return True
+
+
+def _declare(library: Any, signatures: Mapping[str, tuple[object, ...]]) -> None:
+    for name, types in signatures.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = types, c_int
 
 
 def card_count() -> int:
@@ -244,9 +262,26 @@ class Driver:
         self.call("cuMemcpyPeerAsync", target, self._context, source, other._context, nbytes, self._stream)
         self._order(self._stream, other, other._stream)
 
-    def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:
+    @cached_property
+    def has_conditional_nodes(self) -> bool:
+        """True if loops and branches stay on the card: the driver is new enough, and takes a graph with an empty loop."""
+        if not _has_conditional_nodes(self._library):
+            return False
+        kernel, handle = starting_kernel(), 0
+        launch, no_op = Launch(kernel, 1, (Pointer("check", 0, 8),), (0,)), cast(Op, None)
+        begin = Node(launch, (Slot(CHECKS, 0),), (), no_op, (handle,))
+        self._enter()
+        try:
+            self._load(kernel, obtain_ptx(kernel, self.target))
+            Instance([begin, Conditional(False, handle, (begin,), (0,))], Addresses((), (), 0, 0, 0), self).destroy()
+        except CudaError:
+            return False
+        return True
+
+    def launcher(self, nodes: Sequence[GraphNode]) -> Callable[[Addresses], None]:
         """A function that launches the nodes of a prepared program, without waiting for them: one graph, or the only kernel."""
-        return partial(self._launch, LaunchGraph(nodes, self, self._stream)) if len(nodes) > 1 else partial(self.run, nodes)
+        return partial(self.run, [nodes[0]]) if len(nodes) == 1 and isinstance(nodes[0], Node) else partial(
+            self._launch, LaunchGraph(nodes, self, self._stream))
 
     def _launch(self, graph: LaunchGraph, addresses: Addresses) -> None:
         self._enter()

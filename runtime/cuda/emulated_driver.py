@@ -18,7 +18,8 @@ from types import MappingProxyType
 import numpy as np
 
 from adjit.codegen.cuda.emulated import EmulatedKernel, EmulationError
-from adjit.codegen.cuda.program import DeviceProgram, HostNode, Node, conflict
+from adjit.codegen.cuda.nodes import Conditional, GraphNode, HostNode, Node, conflict
+from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.target import SM_90
 from adjit.eager.device import place_of
 from adjit.runtime.arena import allocate
@@ -34,6 +35,7 @@ class EmulatedDriver:
     name = "emulated device"
     target = SM_90
     stream: int | None = None
+    has_conditional_nodes = True
 
     def __init__(self, number: int = 0, seed: int = 0) -> None:
         self.number, self.place = number, place_of(number)
@@ -47,6 +49,9 @@ class EmulatedDriver:
         does not allow."""
         for each in program.programs():
             check_order(each.nodes)
+        for step in program.steps:
+            if isinstance(step, tuple):
+                _check_graph(step)
         for kernel in program.kernels.values():
             if kernel.name not in self._kernels:
                 self._kernels[kernel.name] = EmulatedKernel(kernel)
@@ -77,22 +82,36 @@ class EmulatedDriver:
         """Copy from the memory of another device."""
         ctypes.memmove(target, source, nbytes)
 
-    def launcher(self, nodes: Sequence[Node]) -> Callable[[Addresses], None]:
+    def launcher(self, nodes: Sequence[GraphNode]) -> Callable[[Addresses], None]:
         """A function that runs the nodes."""
         return partial(self.run, nodes)
 
-    def run(self, nodes: Sequence[Node], addresses: Addresses) -> None:
+    def run(self, nodes: Sequence[GraphNode], addresses: Addresses) -> None:
         """Run the nodes. Raises `EmulationError`."""
+        self._run(nodes, addresses, {})
+
+    def _run(self, nodes: Sequence[GraphNode], addresses: Addresses, conditions: dict[int, ctypes.c_uint32]) -> None:
+        """Run a graph. A condition is the number of a conditional node, by its handle, which is the address of that for kernels."""
+        for node in nodes:
+            if isinstance(node, Conditional):
+                conditions[node.handle] = ctypes.c_uint32(0)
         waiting = dict.fromkeys(range(len(nodes)))
         while waiting:
             ready = [number for number in waiting if not any(before in waiting for before in nodes[number].after)]
             number = self._random.choice(ready)
             del waiting[number]
-            launch = nodes[number].launch
-            own = addresses.of(nodes[number].places)
+            node = nodes[number]
+            if isinstance(node, Conditional):
+                while conditions[node.handle].value:
+                    self._run(node.body, addresses, conditions)
+                    if not node.repeats:
+                        break
+                continue
+            launch, own = node.launch, addresses.of(node.places)
+            numbers = (*launch.numbers, *(ctypes.addressof(conditions[handle]) for handle in node.handles))
             places = [(address, pointer.nbytes) for address, pointer in zip(own, launch.pointers, strict=True)]
             order = np.array(self._random.sample(range(launch.grid), launch.grid), np.int64)
-            self._kernels[launch.kernel.name].launch(launch.grid, places, launch.numbers, order)
+            self._kernels[launch.kernel.name].launch(launch.grid, places, numbers, order)
 
     def memory(self) -> tuple[int, int, int, int]:
         """Bytes of memory that are free, and all; bytes in arrays and programs, twice."""
@@ -125,7 +144,14 @@ class EmulatedDriver:
         """Return at once: nothing is under way."""
 
 
-def check_order(nodes: Sequence[Node | HostNode]) -> None:
+def _check_graph(nodes: Sequence[GraphNode]) -> None:
+    check_order(nodes)
+    for node in nodes:
+        if isinstance(node, Conditional):
+            _check_graph(node.body)
+
+
+def check_order(nodes: Sequence[GraphNode | HostNode]) -> None:
     """Raise `EmulationError` if two nodes without an order between them touch the same bytes, and one of them writes there."""
     before: list[set[int]] = []
     for number, node in enumerate(nodes):

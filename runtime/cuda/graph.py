@@ -1,6 +1,7 @@
 """CUDA graphs of launches: all that a program launches between two waits of the host is one launch of a graph.
 
-The nodes have the dependencies of the program, so no stream is captured. An instantiated graph knows the addresses that it was made with. A
+The nodes have the dependencies of the program, so no stream is captured. Loops and branches are conditional nodes, with graphs of their own
+as bodies. An instantiated graph knows the addresses that it was made with. A
 call with other addresses gets another instance, up to some; then the one that was not used for longest gets the new addresses, for launches
 to come: those under way keep theirs.
 """
@@ -10,10 +11,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from ctypes import POINTER, Structure, byref, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, Structure, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Protocol
 
-from adjit.codegen.cuda.program import CHECKS, WORK, Node
+from adjit.codegen.cuda.nodes import CHECKS, WORK, Conditional, GraphNode, Node, launches_of
 from adjit.ir.graph import Slot
 
 MAX_INSTANCES = 8
@@ -26,6 +27,21 @@ class KernelParameters(Structure):
     _fields_ = (("function", c_void_p), ("grid", c_uint * 3), ("block", c_uint * 3), ("shared_bytes", c_uint),
                 ("parameters", c_void_p), ("extra", c_void_p))
 
+
+class ConditionalParameters(Structure):
+    """`CUgraphNodeParams` of a conditional node: a union of 29 words, of which these are used."""
+
+    _fields_ = (("type", c_int), ("reserved", c_int * 3), ("handle", c_uint64), ("kind", c_int), ("size", c_uint),
+                ("bodies", POINTER(c_void_p)), ("context", c_void_p), ("rest", c_uint64 * 26))
+
+
+_CONDITIONAL, _IF, _WHILE, _ASSIGN_DEFAULT = 13, 0, 1, 1        # a type of node, its kinds, a flag of handles
+
+CONDITIONAL_SIGNATURES: dict[str, tuple[object, ...]] = {
+    "cuGraphConditionalHandleCreate": (POINTER(c_uint64), c_void_p, c_void_p, c_uint, c_uint),
+    "cuGraphAddNode": (POINTER(c_void_p), c_void_p, c_void_p, c_size_t, POINTER(ConditionalParameters)),
+}
+"""Functions of drivers of CUDA 12.4 and later."""
 
 SIGNATURES: dict[str, tuple[object, ...]] = {
     "cuGraphCreate": (POINTER(c_void_p), c_uint), "cuGraphDestroy": (c_void_p,),
@@ -77,6 +93,10 @@ class GraphDriver(Protocol):
     def functions(self) -> Mapping[str, c_void_p]:
         """The prepared kernels, by name."""
 
+    @property
+    def context(self) -> int:
+        """The handle of the card's context."""
+
     def call(self, name: str, *arguments: object) -> None:
         """Call a function of the driver, by name."""
 
@@ -84,7 +104,7 @@ class GraphDriver(Protocol):
 class LaunchGraph:
     """Launches of a program as a graph on a stream."""
 
-    def __init__(self, nodes: Sequence[Node], driver: GraphDriver, stream: c_void_p):
+    def __init__(self, nodes: Sequence[GraphNode], driver: GraphDriver, stream: c_void_p):
         self.nodes, self._driver, self._stream = nodes, driver, stream
         self._instances: dict[tuple[int, ...], Instance] = {}      # in the order of their last launches
 
@@ -108,40 +128,58 @@ class LaunchGraph:
 class Instance:
     """A graph with the addresses of some calls."""
 
-    def __init__(self, nodes: Sequence[Node], addresses: Addresses, driver: GraphDriver):
-        self._nodes, self._call, self._handles = nodes, driver.call, list[c_void_p]()
-        call, functions = driver.call, driver.functions
+    def __init__(self, nodes: Sequence[GraphNode], addresses: Addresses, driver: GraphDriver):
+        self._launches, self._driver, self._handles = list(launches_of(nodes)), driver, list[c_void_p]()
         self._parameters: list[tuple[KernelParameters, Arguments]] = []
+        self._conditions: dict[int, int] = {}       # the driver's handles, by ours
         self._graph, self.executable = c_void_p(), c_void_p()
-        call("cuGraphCreate", byref(self._graph), 0)
-        for node, own in zip(nodes, self._words(addresses), strict=True):
-            launch, arguments, handle = node.launch, Arguments(own), c_void_p()
-            parameters = KernelParameters(functions[node.name], (c_uint * 3)(launch.grid, 1, 1),
-                                          (c_uint * 3)(launch.kernel.threads, 1, 1), 0, arguments.address, None)
-            before = (c_void_p * max(len(node.after), 1))(*(self._handles[number] for number in node.after))
-            call("cuGraphAddKernelNode", byref(handle), self._graph, ctypes.addressof(before) if node.after else None, len(node.after),
-                 byref(parameters))
-            self._handles.append(handle)
-            self._parameters.append((parameters, arguments))
-        call("cuGraphInstantiateWithFlags", byref(self.executable), self._graph, 0)
+        driver.call("cuGraphCreate", byref(self._graph), 0)
+        self._add(self._graph, nodes, addresses)
+        driver.call("cuGraphInstantiateWithFlags", byref(self.executable), self._graph, 0)
 
-    def _words(self, addresses: Addresses) -> list[tuple[int, ...]]:
-        return [(*addresses.of(node.places), *node.launch.numbers) for node in self._nodes]
+    def _add(self, graph: c_void_p, nodes: Sequence[GraphNode], addresses: Addresses) -> None:
+        """Add nodes to the graph, or to the body of a conditional node."""
+        made: list[c_void_p] = []
+        for node in nodes:
+            if isinstance(node, Conditional):
+                condition = c_uint64()
+                self._driver.call("cuGraphConditionalHandleCreate", byref(condition), graph, self._driver.context, 0, _ASSIGN_DEFAULT)
+                self._conditions[node.handle] = condition.value
+        for node in nodes:
+            before = (c_void_p * max(len(node.after), 1))(*(made[number] for number in node.after))
+            arguments = ctypes.addressof(before) if node.after else None, len(node.after)
+            made.append(c_void_p())
+            if isinstance(node, Conditional):
+                about = ConditionalParameters(type=_CONDITIONAL, handle=self._conditions[node.handle], kind=_WHILE if node.repeats else _IF,
+                                              size=1, context=self._driver.context)
+                self._driver.call("cuGraphAddNode", byref(made[-1]), graph, *arguments, byref(about))
+                self._add(c_void_p(about.bodies[0]), node.body, addresses)
+            else:
+                words = Arguments(self._words(node, addresses))
+                parameters = KernelParameters(self._driver.functions[node.name], (c_uint * 3)(node.launch.grid, 1, 1),
+                                              (c_uint * 3)(node.launch.kernel.threads, 1, 1), 0, words.address, None)
+                self._driver.call("cuGraphAddKernelNode", byref(made[-1]), graph, *arguments, byref(parameters))
+                self._handles.append(made[-1])
+                self._parameters.append((parameters, words))
+
+    def _words(self, node: Node, addresses: Addresses) -> tuple[int, ...]:
+        return *addresses.of(node.places), *node.launch.numbers, *(self._conditions[handle] for handle in node.handles)
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
-        """The handle of each node, and the addresses of its structure of parameters and of the words that this points to."""
+        """The handle of each launch, and the addresses of its structure of parameters and of the words that this points to."""
         for handle, (parameters, arguments) in zip(self._handles, self._parameters, strict=True):
             yield handle.value or 0, ctypes.addressof(parameters), ctypes.addressof(arguments.words)
 
     def update(self, addresses: Addresses) -> None:
         """Give launches to come other arguments."""
-        for handle, (parameters, arguments), own in zip(self._handles, self._parameters, self._words(addresses), strict=True):
+        for handle, (parameters, arguments), node in zip(self._handles, self._parameters, self._launches, strict=True):
+            own = self._words(node, addresses)
             if arguments.words[:] != list(own):
                 arguments.words[:] = list(own)
-                self._call("cuGraphExecKernelNodeSetParams", self.executable, handle, byref(parameters))
+                self._driver.call("cuGraphExecKernelNodeSetParams", self.executable, handle, byref(parameters))
 
     def destroy(self) -> None:
         """Have the driver forget the graph, once what was launched is done."""
         with suppress(RuntimeError):        # the driver may have ended before
-            self._call("cuGraphExecDestroy", self.executable)
-            self._call("cuGraphDestroy", self._graph)
+            self._driver.call("cuGraphExecDestroy", self.executable)
+            self._driver.call("cuGraphDestroy", self._graph)

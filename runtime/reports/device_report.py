@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from adjit.codegen.cuda.program import HostNode
+from adjit.codegen.cuda.nodes import HostNode
 from adjit.runtime.cuda.device_executable import DeviceExecutable
 from adjit.runtime.program import Program
 from adjit.runtime.reports.memory_blocks import format_bytes
@@ -23,10 +23,18 @@ def describe_kernels(executable: DeviceExecutable) -> list[str]:
     checks = sum(len(each.checks) for each in program.programs())
     if checks:
         lines.append(f"{checks} checks of indices, which each call waits for")
-    waiting = Counter(node.name for each in program.programs() for node in each.nodes if isinstance(node, HostNode) and node.name != "scan")
+    steered = [node for each in program.programs() for node in each.nodes if isinstance(node, HostNode)]
+    staying = Counter(node.name for node in steered if node.stays)
+    if staying:
+        lines.append(f"loops and branches that stay on the device: {_counted(staying)}")
+    waiting = Counter(node.name for node in steered if not node.stays and node.name != "scan")
     if waiting:
-        lines.append(f"decisions and calls that the host waits for: {', '.join(f'{count} {name}' for name, count in waiting.items())}")
+        lines.append(f"decisions and calls that the host waits for: {_counted(waiting)}")
     return lines
+
+
+def _counted(names: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in names.items())
 
 
 def describe_copies(program: Program) -> list[str]:

@@ -15,7 +15,8 @@ from support.tracing import checked_trace
 import adjit as aj
 from adjit.codegen.cuda.emulated import EmulatedKernel
 from adjit.codegen.cuda.kernel import Launch
-from adjit.codegen.cuda.program import WORK, DeviceProgram
+from adjit.codegen.cuda.nodes import WORK
+from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.ptx import ptx_of
 from adjit.passes.pipeline import run_pipeline
 

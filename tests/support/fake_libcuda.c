@@ -40,7 +40,9 @@ R cuDeviceGetCount(int *count) { *count = card_count; return OK; }
 R cuDeviceGet(int *d, int n) { *d = n; return n >= card_count ? 101 : OK; }
 R cuDeviceGetName(char *name, int size, int d) { strncpy(name, "a card that is none", size); return OK; }
 R cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 : a == 76 ? 0 : 1; return OK; }
-R cuDriverGetVersion(int *v) { *v = 12040; return OK; }
+static int version = 12040;
+void fake_version(int number) { version = number; }
+R cuDriverGetVersion(int *v) { *v = version; return OK; }
 R cuDevicePrimaryCtxRetain(H *c, int d) { *c = (H)(intptr_t)(1 + d); return OK; }
 R cuCtxSetCurrent(H c) { CALLED; card = (int)(intptr_t)c - 1; return card >= 0 && card < card_count ? OK : 201; }
 R cuStreamCreate(H *s, unsigned f) { *s = STREAM; return f == 1 ? OK : INVALID_VALUE; }
@@ -136,8 +138,10 @@ R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 
 enum { NODES = 256 };
 typedef struct { void *function; unsigned grid[3], block[3], shared; void **parameters, **extra; } kernel_node;
-typedef struct { kernel_node about; uint64_t words[64]; void *pointers[64]; int after[NODES], befores; } node;
-typedef struct { int count, kind; node nodes[NODES]; } graph;      /* kind: 1 graph, 2 executable */
+typedef struct graph graph;
+typedef struct { kernel_node about; uint64_t words[64]; void *pointers[64]; int after[NODES], befores; graph *body; uint32_t *condition; int repeats; } node;
+struct graph { int count, kind; graph *source; uint32_t *conditions[NODES]; int conditioned; node nodes[NODES]; };      /* kind: 1 graph, 2 executable */
+typedef struct { graph *own; int number; } made_node;
 
 static int updates, instances;
 static uint32_t state = 1;
@@ -154,48 +158,95 @@ static R keep(node *n, const kernel_node *about) {
     return OK;
 }
 R cuGraphCreate(H *g, unsigned flags) { graph *made = calloc(1, sizeof *made); made->kind = 1; *g = made; return flags ? INVALID_VALUE : OK; }
-R cuGraphAddKernelNode(H *made, H g, const H *before, size_t count, const kernel_node *about) {
-    graph *own = g;
-    if (own->kind != 1 || own->count == NODES || (count && !before)) return INVALID_VALUE;
+static node *add(H *made, graph *own, const H *before, size_t count) {
+    if (own->kind != 1 || own->count == NODES || (count && !before)) return NULL;
     node *n = &own->nodes[own->count];
     for (size_t i = 0; i < count; i++) {
-        int number = (int)(intptr_t)before[i] - 1;
-        if (number < 0 || number >= own->count) return INVALID_VALUE;
-        n->after[n->befores++] = number;
+        made_node *other = before[i];
+        if (!other || other->own != own) return NULL;      /* of another graph */
+        n->after[n->befores++] = other->number;
     }
-    *made = (H)(intptr_t)++own->count;
-    return keep(n, about);
+    made_node *handle = malloc(sizeof *handle);
+    handle->own = own, handle->number = own->count++;
+    *made = handle;
+    return n;
+}
+R cuGraphAddKernelNode(H *made, H g, const H *before, size_t count, const kernel_node *about) {
+    node *n = add(made, g, before, count);
+    return n ? keep(n, about) : INVALID_VALUE;
+}
+typedef struct { int type, reserved[3]; uint64_t handle; int kind; unsigned size; H *bodies, context; uint64_t rest[26]; } conditional_node;
+R cuGraphConditionalHandleCreate(uint64_t *handle, H g, H context, unsigned first, unsigned flags) {
+    graph *own = g;
+    if (own->kind != 1 || context != (H)(intptr_t)(1 + card) || flags != 1 || own->conditioned == NODES) return INVALID_VALUE;
+    uint32_t *made = own->conditions[own->conditioned++] = malloc(sizeof *made);
+    *made = first, *handle = (uint64_t)made;
+    return OK;
+}
+R cuGraphAddNode(H *made, H g, const H *before, size_t count, conditional_node *about) {
+    graph *own = g;
+    int known = 0;
+    if (sizeof *about != 256 || about->type != 13 || about->kind & ~1 || about->size != 1 || about->context != (H)(intptr_t)(1 + card)) return INVALID_VALUE;
+    for (int i = 0; i < own->conditioned; i++) known |= (uint64_t)own->conditions[i] == about->handle;
+    node *n = known ? add(made, own, before, count) : NULL;
+    if (!n) return INVALID_VALUE;
+    n->condition = (uint32_t *)about->handle, n->repeats = about->kind;
+    n->body = calloc(1, sizeof *n->body), n->body->kind = 1;
+    about->bodies = malloc(sizeof(H)), about->bodies[0] = n->body;
+    return OK;
+}
+static graph *instance(graph *g) {
+    graph *made = malloc(sizeof *made);
+    memcpy(made, g, sizeof *made);
+    made->kind = 2, made->source = g;
+    for (int i = 0; i < made->count; i++) {
+        for (int j = 0; j < 64; j++) made->nodes[i].pointers[j] = &made->nodes[i].words[j];
+        if (made->nodes[i].body && (!made->nodes[i].body->count || !(made->nodes[i].body = instance(made->nodes[i].body)))) return NULL;
+    }
+    return made;
+}
+static node *of_instance(graph *own, graph *g, made_node *wanted) {      /* nodes of bodies are found by the graph that they were added to */
+    if (g == wanted->own) return &own->nodes[wanted->number];
+    node *found = NULL;
+    for (int i = 0; i < own->count && !found; i++)
+        if (own->nodes[i].body) found = of_instance(own->nodes[i].body, g->nodes[i].body, wanted);
+    return found;
 }
 R cuGraphInstantiateWithFlags(H *e, H g, unsigned long long flags) { CALLED;
-    graph *made = malloc(sizeof *made);
     if (((graph *)g)->kind != 1 || flags) return INVALID_VALUE;
-    memcpy(made, g, sizeof *made);
-    for (int i = 0; i < made->count; i++)
-        for (int j = 0; j < 64; j++) made->nodes[i].pointers[j] = &made->nodes[i].words[j];
-    made->kind = 2, instances++;
-    *e = made;
-    return OK;
+    *e = instance(g), instances++;
+    return *e ? OK : INVALID_VALUE;
 }
 R cuGraphExecKernelNodeSetParams(H e, H n, const kernel_node *about) { CALLED;
     graph *own = e;
-    int number = (int)(intptr_t)n - 1;
-    if (own->kind != 2 || number < 0 || number >= own->count || about->function != own->nodes[number].about.function) return INVALID_VALUE;
+    node *wanted = own->kind == 2 ? of_instance(own, own->source, n) : NULL;
+    if (!wanted || about->function != wanted->about.function) return INVALID_VALUE;
     updates++;
-    return keep(&own->nodes[number], about);
+    return keep(wanted, about);
 }
-R cuGraphLaunch(H e, H s) { CALLED;
-    graph *own = e;
+static void run(graph *own) {
     char done[NODES] = {0};
-    if (s != STREAM || own->kind != 2) return INVALID_HANDLE;
-    graph_launches++;
+    for (int i = 0; i < own->count; i++)
+        if (own->nodes[i].body) *own->nodes[i].condition = 0;
     for (int left = on_launch ? own->count : 0; left; ) {
         state = state * 1664525 + 1013904223;
         int i = (state >> 8) % own->count, ready = !done[i];
         for (int j = 0; j < own->nodes[i].befores; j++) ready &= done[own->nodes[i].after[j]];
         if (!ready) continue;
         done[i] = 1, left--;
-        on_launch(((function *)own->nodes[i].about.function)->name, own->nodes[i].about.grid[0], own->nodes[i].about.block[0], own->nodes[i].pointers);
+        node *n = &own->nodes[i];
+        if (!n->body) on_launch(((function *)n->about.function)->name, n->about.grid[0], n->about.block[0], n->pointers);
+        else while (*n->condition) {
+            run(n->body);
+            if (!n->repeats) break;
+        }
     }
+}
+R cuGraphLaunch(H e, H s) { CALLED;
+    graph *own = e;
+    if (s != STREAM || own->kind != 2) return INVALID_HANDLE;
+    graph_launches++;
+    run(own);
     return OK;
 }
 R cuGraphExecDestroy(H e) { instances--; free(e); return OK; }

@@ -13,6 +13,16 @@ from support.device_kernels import FUNCTIONS, PTXAS, Buffers, emulate, interpret
 from support.device_runs import OPTIONS, same_bits
 from support.ptx_interpreter import PTXError
 
+from adjit.codegen.cuda.control_kernels import (
+    checkpoint_count_kernel,
+    checkpoint_kernel,
+    clearing_kernel,
+    copying_kernel,
+    counting_kernel,
+    deciding_kernel,
+    starting_kernel,
+    stepping_kernel,
+)
 from adjit.codegen.cuda.emulated import EmulationError
 from adjit.codegen.cuda.kernel import Kernel, Launch, named_kernel
 from adjit.codegen.cuda.program import DeviceProgram
@@ -129,6 +139,20 @@ def test_ptx_says_how_to_round_and_calls_nobody(exhaustive: bool) -> None:
         assert not re.search(r"\.extern|\.approx|\.ftz|\bcall\b", text), name
         assert not re.search(r"\b(?:add|sub|mul|fma|div)\.f(?:32|64)", text), name
         assert "\n.version 7.8\n.target sm_90\n" in text, name
+
+
+def test_kernels_that_steer_call_the_function_that_the_driver_knows() -> None:
+    """Its signature is that of the PTX that XLA has drivers compile; ptxas has it as a symbol that the loader resolves."""
+    moving = stepping_kernel(copying_kernel((4, 8)), ((0, 1), (), (), (1,)))
+    texts = [ptx_of(kernel) for kernel in (starting_kernel(), counting_kernel(), deciding_kernel((True, False)), checkpoint_kernel(16),
+                                           checkpoint_count_kernel(), clearing_kernel(), moving)]
+    declared = r"\.extern \.func cudaGraphSetConditional\s*\(\s*\.param \.b64 \w+,\s*\.param \.b32 \w+\s*\)\s*;"
+    assert [len(re.findall(declared, text)) for text in texts] == [1, 1, 1, 0, 0, 0, 0]
+    assert [text.count("call") - text.count("callseq") for text in texts] == [1, 1, 2, 0, 0, 0, 0]
+    assert moving.name in texts[-1]
+    for text in texts if PTXAS else ():
+        done = subprocess.run([str(PTXAS), "-c", "-arch=sm_90", "-", "-o", "/dev/null"], input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (pip install nvidia-cuda-nvcc)")

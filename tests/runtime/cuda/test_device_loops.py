@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from support.random_loops import compare
 
 import adjit as aj
 from adjit.codegen.cuda.emulated import EmulationError
-from adjit.codegen.cuda.program import HostNode
+from adjit.codegen.cuda.nodes import HostNode
 from adjit.errors import IndexingError
 from adjit.runtime.cuda.device_array import DeviceArray
-from adjit.runtime.cuda.emulated_driver import check_order
+from adjit.runtime.cuda.emulated_driver import EmulatedDriver, check_order
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(not native_is_supported(), reason="the emulated device is for CPython on Linux on x86-64")
@@ -144,9 +145,11 @@ def test_indices_that_are_looked_up_are_checked_first() -> None:
             function(X, table, np.array(bad))
 
 
-def test_what_waits_is_said() -> None:
+def test_what_waits_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver without conditional nodes has its loops run by the host, with the same bits."""
     function = aj.compile(until, device="cuda")
-    assert "decisions and calls that the host waits for: 1 while_loop" in function.explain(X)
+    assert "loops and branches that stay on the device: 1 while_loop" in function.explain(X)
+    assert "waits for" not in function.explain(X)
     assert "until" in str(function.profile(X))
     program = function.programs()[0].executable.program
     (loop,) = [node for node in program.nodes if isinstance(node, HostNode)]
@@ -154,6 +157,13 @@ def test_what_waits_is_said() -> None:
     wrong = [*program.nodes, *[HostNode(loop.op, loop.places, ())]]
     with pytest.raises(EmulationError, match="neither waits"):
         check_order(wrong)
+    (step,) = program.steps
+    with pytest.raises(EmulationError, match="neither waits"):
+        check_order([replace(node, after=()) for node in step])
+    monkeypatch.setattr(EmulatedDriver, "has_conditional_nodes", False)
+    by_host = aj.compile(lambda x: until(x), device="cuda")
+    assert "decisions and calls that the host waits for: 1 while_loop" in by_host.explain(X)
+    assert np.asarray(by_host(X)).tobytes() == np.asarray(function(X)).tobytes()
 
 
 def test_functions_of_python_are_called_on_copies(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,7 @@ def card(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL
     made.fake_fault(0)
     made.fake_cards(1)
     made.fake_reuse(0)
+    made.fake_version(12040)
 
 
 def test_programs_run_through_the_driver(card: ctypes.CDLL) -> None:
@@ -131,6 +132,39 @@ def test_a_call_is_one_launch_of_a_graph(card: ctypes.CDLL) -> None:
     del function, program, value, gradient
     gc.collect()
     assert counts(card)[3] == 0
+
+
+def looped(x: Any) -> Any:
+    """Loops within loops, whose branches go both ways; rows backwards."""
+    def body(carry: Any, row: Any) -> Any:
+        grown = aj.while_loop(lambda c: c.sum() < row.sum() + 4, lambda c: c * 1.5 + 0.1, carry)
+        return aj.cond(row.sum() > 1.5, lambda c: np.sin(c), lambda c: c - row, grown), grown * row
+    last, rows = aj.scan(body, x, np.stack([x, 2 * x]), reverse=True)
+    return last, rows
+
+
+def test_loops_stay_on_the_card(card: ctypes.CDLL) -> None:
+    """A call with loops and branches is one launch of a graph, without Python from the third on; for an older driver the host runs them."""
+    x, expected = np.linspace(0.2, 1.1, 3), aj.compile(looped)(np.linspace(0.2, 1.1, 3))
+    on_card, found, kept = aj.device_put(x), set(), []
+    function, before = aj.compile(looped, device="cuda", threads=1), counts(card)
+    for seed in range(MAX_INSTANCES + 3):
+        card.fake_seed(seed)
+        kept.append(function(on_card))          # other addresses each time, in the bodies of loops, too
+        found.add(b"".join(np.asarray(each).tobytes() for each in kept[-1]))
+        called(card)
+    single, graphs, updates, _ = (after - old for after, old in zip(counts(card), before, strict=True))
+    assert (single, graphs, len(found)) == (0, MAX_INSTANCES + 3, 1)
+    assert updates > 1
+    (program,) = function.programs()
+    assert program.runs == 2
+    for a, b in zip(kept[-1], expected, strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-12)
+    card.fake_version(12030)
+    devices._made.clear()
+    before, (last, rows) = counts(card), aj.compile(looped, device="cuda")(x)
+    assert {np.asarray(last).tobytes() + np.asarray(rows).tobytes()} == found
+    assert counts(card)[1] - before[1] > 3
 
 
 def called(card: ctypes.CDLL) -> list[str]:
@@ -466,16 +500,18 @@ def test_entries_of_other_programs_and_lost_kernels_are_compiled_again(tmp_path:
     monkeypatch.delenv("ADJIT_CACHE_SIZE", raising=False)
     graph = parse("graph @f(%x: f64[4]) {\n  %0: f64[4] = tanh %x\n  return %0\n}\n")
     made = executable_of(graph, devices.driver())
-    code.keep_program("1" * 64, made.assignment.graph, made.launches)
-    found = _FIND_PROGRAM("1" * 64, graph, SM_90)
+    code.keep_program("1" * 64, made.program, made.launches)
+    found = _FIND_PROGRAM("1" * 64, graph, devices.driver())
     assert found is not None
     assert [launch.grid for each in found[1] for launch in each] == [launch.grid for each in made.launches for launch in each]
     other = parse("graph @f(%x: f32[4]) {\n  %0: f32[4] = tanh %x\n  return %0\n}\n")
-    assert _FIND_PROGRAM("1" * 64, other, SM_90) is None
-    assert _FIND_PROGRAM("1" * 64, graph, SM_80) is None         # there is no PTX for it
+    assert _FIND_PROGRAM("1" * 64, other, devices.driver()) is None
+    monkeypatch.setattr(devices.driver(), "target", SM_80)
+    assert _FIND_PROGRAM("1" * 64, graph, devices.driver()) is None         # there is no PTX for it
+    monkeypatch.setattr(devices.driver(), "target", SM_90)
     disk_cache().put("2" * 64, CompiledObject(b"", "", json.dumps({"planned": "nothing", "kernels": [], "launches": []})))
-    assert _FIND_PROGRAM("2" * 64, graph, SM_90) is None
+    assert _FIND_PROGRAM("2" * 64, graph, devices.driver()) is None
     for path in tmp_path.iterdir():
         if b'"symbol": "adjit_' in path.read_bytes()[:400]:
             path.unlink()
-    assert _FIND_PROGRAM("1" * 64, graph, SM_90) is None
+    assert _FIND_PROGRAM("1" * 64, graph, devices.driver()) is None
