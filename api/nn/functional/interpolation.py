@@ -23,6 +23,9 @@ _AXES = {"nearest": (1, 2, 3), "nearest-exact": (1, 2, 3), "area": (1, 2, 3), "l
 MAX_MATRIX = 64
 """Largest input and output of an axis that is resized by a product with a matrix; above, each element is a sum of few others."""
 
+MIN_CHANNELS = 4
+"""Channels from which those of a pixel are moved together before pixels are sampled."""
+
 
 # -- resizing
 
@@ -258,7 +261,13 @@ def grid_sample(input: Array, grid: Array, mode: Literal["bilinear", "nearest", 
             else:
                 options.append([(bound(first + offset, length, bool(align_corners)), _cubic(np.abs(part - offset), -0.75))
                                 for offset in range(-1, 3)])
-    flat, rows = np.reshape(x, (*x.shape[:2], prod(lengths))), (x.shape[0], 1, prod(places.shape[1:-1]))
+    images, channels, size, points = *x.shape[:2], prod(lengths), prod(places.shape[1:-1])
+    by_pixel = channels >= MIN_CHANNELS and points * len(options[0]) ** axes >= size
+    if by_pixel:        # a place takes all channels at once, which lie together
+        flat = np.reshape(np.moveaxis(np.reshape(x, (images, channels, size)), 1, 2), (images * size, channels))
+        rows, first_pixel = (images * points, 1), np.reshape(np.arange(images), (images, *(1,) * axes)) * size
+    else:
+        flat, rows = np.reshape(x, (images, channels, size)), (images, 1, points)
     total: Any = 0.0
     for chosen in product(*options):
         inside: Any = True
@@ -266,11 +275,14 @@ def grid_sample(input: Array, grid: Array, mode: Literal["bilinear", "nearest", 
         weight: Any = None
         for (place, share), length in zip(chosen, lengths, strict=True):
             inside = inside & (place >= 0.0) & (place <= length - 1)
-            index = index * length + np.clip(np.nan_to_num(place), 0.0, length - 1).astype(np.int64)
+            index = index * length + np.clip(np.where(np.isnan(place), 0.0, place), 0.0, length - 1).astype(np.int64)
             weight = share if weight is None else weight * share
-        elements = np.take_along_axis(flat, np.reshape(index, rows), -1)
+        elements = np.take(flat, np.reshape(index + first_pixel, (-1,)), 0) if by_pixel else \
+            np.take_along_axis(flat, np.reshape(index, rows), -1)
         factor = inside.astype(x.dtype) if weight is None else np.where(inside, weight, 0.0 * weight)       # NaN stays NaN
         total = total + elements * np.reshape(factor, rows)
+    if by_pixel:
+        total = np.moveaxis(np.reshape(total, (images, points, channels)), 2, 1)
     return np.reshape(total, (*x.shape[:2], *places.shape[1:-1]))
 
 
