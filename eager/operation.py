@@ -235,11 +235,11 @@ CALLS_BEFORE_STEPS = 8
 
 
 def counted(function: NumpyFunction, single: bool, owner: Any) -> Callable[..., Any]:
-    """`run` of a function, or `run_single`, which counts its calls if the function is small, or takes a view: after some, it makes machine
+    """`run` of a function, or `run_single`, which counts its calls if the function is small or quick: after some, it makes machine
     code the `run` of its owner, if there is some for it."""
     is_counted = KernelCompiler.step_function is not None and isinstance(function, NumpyFunction)
     types = (*function.params, *function.results) if is_counted else ()
-    if not types or (any(type.nbytes > STEP_BYTES for type in types) and not (single and function.is_view)):
+    if not types or (any(type.nbytes > STEP_BYTES for type in types) and not function.is_quick):
         return function.run_single if single else function.run
     return _Counted(function, single, owner)
 

@@ -351,7 +351,14 @@ def _write_call(text: Builder) -> None:
                              ("ptr", text.load("ptr", bases, 8)), ("ptr", new_array), ("ptr", ndarray))
             with text.if_(text.same(view, "null")):
                 in_python(0)
-            text.ret("ptr", view)
+            with text.if_(text.compare("ne", is_single, 0)):
+                text.ret("ptr", view)
+            alone = text.call("ptr", "@PyTuple_New", ("i64", 1))
+            with text.if_(text.same(alone, "null")):
+                text.call("void", "@Py_DecRef", ("ptr", view))
+                text.ret("ptr", "null")
+            text.store("ptr", view, alone, layout.ITEMS)
+            text.ret("ptr", alone)
         of_results = text.at(bases, "ptr", text.add(inputs, 1))
         with text.for_range(0, results, empty=True) as index:
             record = text.at(records, 8 * RESULT_WORDS, index.counter)

@@ -9,6 +9,7 @@ an operation is chunked, so that the same operands give the same bits.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -53,8 +54,21 @@ Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
 """Writes the results for operands; all large ones are contiguous."""
 
 
-Program = Callable[..., tuple[np.ndarray, ...]]
-"""The results, new arrays, for the arrays of a graph's parameters."""
+class Program(ABC):
+    """A native program."""
+
+    @abstractmethod
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """The results, new arrays, for the arrays of a graph's parameters."""
+
+    @property
+    @abstractmethod
+    def is_short(self) -> bool:
+        """True if it runs on one thread, for so short a time that other threads may wait."""
+
+    @abstractmethod
+    def entry(self) -> tuple[int, int, Any]:
+        """Addresses of its code and of working memory, and what keeps both."""
 
 
 class KernelCompiler:

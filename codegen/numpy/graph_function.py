@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.codegen.numpy.chunks import Group, chunked, grouped, is_slow, row_function
+from adjit.codegen.numpy.chunks import Group, Program, chunked, grouped, is_slow, row_function
 from adjit.codegen.numpy.function_text import Binding, FunctionText
 from adjit.codegen.numpy.op_functions import (
     FUNCTIONS,
@@ -82,6 +82,11 @@ class NumpyFunction:
     params: tuple[TensorType, ...] = ()
     results: tuple[TensorType, ...] = ()
     weak: frozenset[int] = frozenset()
+
+    @property
+    def is_quick(self) -> bool:
+        """True if it takes no longer for many elements than for few, or is a short program."""
+        return self.is_view or (isinstance(self.run, Program) and self.run.is_short)
 
     @property
     def is_view(self) -> bool:

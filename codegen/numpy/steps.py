@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from adjit.codegen.fastcall import object_layout
-from adjit.codegen.numpy.chunks import STEP_BYTES, ChunkedFunction, KernelCompiler
+from adjit.codegen.numpy.chunks import STEP_BYTES, ChunkedFunction, KernelCompiler, Program
 from adjit.codegen.numpy.op_functions import FUNCTIONS
 from adjit.codegen.numpy.top_indices import TopFunction
 from adjit.ir.dataclass import dataclass
@@ -29,7 +29,7 @@ from adjit.ir.types import TensorType
 MAX_STEPS = 96
 """Steps up to which a function is a table."""
 
-MAX_ARGUMENTS, MAX_RANK, MAX_ARRAYS = 6, 8, 16
+MAX_ARGUMENTS, MAX_RANK, MAX_ARRAYS = 10, 8, 16
 """Arguments of a step; dimensions of an array; operands and results of a function."""
 
 INPUT_WORDS, RESULT_WORDS, STEP_WORDS, HEADER_WORDS = 4 + MAX_RANK, 2 + MAX_RANK, 5 + 4 * MAX_ARGUMENTS, 4
@@ -106,9 +106,22 @@ def table_of(function: Callable[..., Any], text: str, bound: Mapping[str, Any], 
         return None
 
 
-def view_table(run: Callable[..., Any], param: TensorType, result: TensorType, strided: bool) -> Table | None:
-    """The table of a function whose result is a view of its operand, as it shows; None if it stays in Python. If it is `strided` it takes
-    a view of any array, else of those whose elements lie in rows."""
+def program_table(program: Program, params: Sequence[TensorType], weak: frozenset[int], results: Sequence[TensorType], single: bool
+                  ) -> Table | None:
+    """The table of a program: a step that runs it on whole arrays. None if there are too many."""
+    types = (*params, *results)
+    if len(types) > MAX_ARGUMENTS or any(type.rank > MAX_RANK for type in types):
+        return None
+    code, arena, kept = program.entry()
+    floats, about = np.zeros((len(params), 2)), np.array([code, arena, len(params)])
+    places = [(1 + index, 0) for index in range(len(types))]
+    step = [Loop.PROGRAM, _address(about), 1, 1, len(types), *(word for place in places for word in (*place, 0, 0))]
+    return Table(_words(params, weak, floats, results, single, [step]), (kept, about, floats, *(type.dtype for type in types)))
+
+
+def view_table(run: Callable[..., Any], param: TensorType, result: TensorType, single: bool, strided: bool) -> Table | None:
+    """The table of a function that returns a view of its operand, as it shows, in a tuple unless it is `single`; None if it stays in
+    Python. If it is `strided` it takes a view of any array, else of those whose elements lie in rows."""
     if max(param.rank, result.rank) > MAX_RANK or not param.size or not result.size:
         return None
     array = laid_out(param)
@@ -120,7 +133,7 @@ def view_table(run: Callable[..., Any], param: TensorType, result: TensorType, s
     if found is not None:
         offset, (starts, steps) = 0, found
     flags, kept_flags = 0 if found is not None else object_layout.CONTIGUOUS, object_layout.WRITEABLE * made.flags.writeable
-    words = [1, 1, VIEW, 1, 0, id(param.dtype), param.rank, flags, *_sizes(param), id(result.dtype), result.rank, *_sizes(result),
+    words = [1, 1, VIEW, int(single), 0, id(param.dtype), param.rank, flags, *_sizes(param), id(result.dtype), result.rank, *_sizes(result),
              kept_flags, offset, param.rank, *starts, *[0] * (MAX_RANK - param.rank), *(word for step in steps for word in step)]
     return Table(np.array(words, np.int64), (param.dtype, result.dtype))
 
@@ -600,19 +613,27 @@ class _Steps:
                     place.base, place.offset = moved[id(owner)], place.offset - owner.offset
 
     def table(self) -> Table:
-        inputs, results, steps = self.params, self.results, self.steps
-        words = [len(inputs), len(results), len(steps), int(self.single)]
-        for index, type in enumerate(inputs):
-            is_weak = index in self.weak
-            words += [int(is_weak), id(type.dtype), type.rank, _address(self.floats) + 16 * index if is_weak else _ORDINARY, *_sizes(type)]
-        for type in results:
-            words += [id(type.dtype), type.rank, *_sizes(type)]
-        for function, data, repeats, count, *arguments in steps:
-            record = [function, data, repeats, count, len(arguments)]
+        steps = []
+        for function, data, repeats, count, *arguments in self.steps:
+            steps.append([function, data, repeats, count, len(arguments)])
             for place, of_repeats, of_elements, _ in arguments:
-                record += [place.base, place.offset, of_repeats, of_elements]
-            words += record + [0] * (STEP_WORDS - len(record))
-        return Table(np.array(words, np.int64), (*self.kept, self.floats, *(type.dtype for type in (*inputs, *results))))
+                steps[-1] += [place.base, place.offset, of_repeats, of_elements]
+        words = _words(self.params, self.weak, self.floats, self.results, self.single, steps)
+        return Table(words, (*self.kept, self.floats, *(type.dtype for type in (*self.params, *self.results))))
+
+
+def _words(params: Sequence[TensorType], weak: frozenset[int], floats: np.ndarray, results: Sequence[TensorType], single: bool,
+           steps: Sequence[list[int]]) -> np.ndarray:
+    """The words of a table, whose Python floats are written into `floats`."""
+    words = [len(params), len(results), len(steps), int(single)]
+    for index, type in enumerate(params):
+        is_weak = index in weak
+        words += [int(is_weak), id(type.dtype), type.rank, _address(floats) + 16 * index if is_weak else _ORDINARY, *_sizes(type)]
+    for type in results:
+        words += [id(type.dtype), type.rank, *_sizes(type)]
+    for step in steps:
+        words += [*step, *[0] * (STEP_WORDS - len(step))]
+    return np.array(words, np.int64)
 
 
 def _address(array: np.ndarray) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjit.codegen.fastcall import object_layout
+from adjit.codegen.numpy.chunks import Program
 from adjit.codegen.numpy.graph_function import NumpyFunction
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import TensorType
@@ -50,11 +51,14 @@ def step_function(function: NumpyFunction, single: bool, is_at_once: bool = Fals
     if _code().loaded is None:
         return None
     run = function.run_single if single else function.run
-    if function.is_view and single:
+    if function.is_view:
         is_strided = not any(isinstance(thing, partial) for thing in function.bound.values()) and "reshape" not in function.text
-        table = steps.view_table(run, function.params[0], function.results[0], is_strided)
+        table = steps.view_table(function.run_single, function.params[0], function.results[0], single, is_strided)
         made = None if table is None else _bound(run, table)
         return made if made is not None and _agree_on_views(made, run, function.params[0], is_strided) else run
+    if isinstance(function.run, Program):
+        table = steps.program_table(function.run, function.params, function.weak, function.results, single) if function.is_quick else None
+        return run if table is None else _bound(run, table)
     table = steps.table_of(function.run, function.text, function.bound, function.params, function.weak, function.results, single)
     if table is None:
         return run
@@ -105,6 +109,6 @@ def _agree_on_views(made: Callable[..., Any], run: Callable[..., Any], param: Te
     locked = steps.laid_out(param)
     locked.flags.writeable = False
     arrays = [locked, *([steps.laid_out(param, 2)[::-1]] if is_strided and param.rank else [])]
-    pairs = [(made(array), run(array)) for array in arrays]
+    pairs = [[found[0] if isinstance(found, tuple) else found for found in (made(array), run(array))] for array in arrays]
     return all(ours.base is theirs.base and (ours.__array_interface__, ours.strides, ours.flags) == (
         theirs.__array_interface__, theirs.strides, theirs.flags) for ours, theirs in pairs)

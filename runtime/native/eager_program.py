@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.codegen.native.program_code import MIN_PARALLEL_NS
 from adjit.codegen.numpy.chunks import Program
 from adjit.codegen.process.fork_safety import no_fork
 from adjit.ir.errors import IndexingError
@@ -15,6 +16,7 @@ from adjit.ir.thread_context import run_detached
 from adjit.ir.verifier import Stage
 from adjit.passes.options import Options
 from adjit.runtime import settings
+from adjit.runtime.arena import allocate, data_address
 from adjit.runtime.compile_graph import compile_graph
 from adjit.runtime.native.executable import NativeExecutable
 
@@ -34,16 +36,32 @@ def _compiled(graph: Graph) -> Program:
                                           stage=Stage.ADJOINT)).executable
     if isinstance(executable, NativeExecutable):
         executable.keeps_memory = executable.code.artifact.arena_bytes <= MAX_KEPT_BYTES
-    dtypes = tuple(value.type.dtype for value in graph.params)
-    scalars = not all(value.type.rank for value in graph.results)
+    return _EagerProgram(executable, graph)
 
-    def run(*arrays: Any) -> tuple[np.ndarray, ...]:
+
+class _EagerProgram(Program):
+    """An executable as a function of arrays of any layout."""
+
+    def __init__(self, executable: Any, graph: Graph):
+        self._executable = executable
+        self._dtypes = tuple(value.type.dtype for value in graph.params)
+        self._scalars = not all(value.type.rank for value in graph.results)
+
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
         given = [array if type(array) is np.ndarray and array.dtype == dtype and (flags := array.flags).c_contiguous and flags.aligned
-                 else np.array(array, dtype, order="C") for array, dtype in zip(arrays, dtypes, strict=True)]
+                 else np.array(array, dtype, order="C") for array, dtype in zip(arrays, self._dtypes, strict=True)]
         try:
-            results = executable.run(given, given)
+            results = self._executable.run(given, given)
         except IndexingError as error:      # as from NumPy: the caller knows the line
             raise IndexError(str(error)) from None
-        return tuple(map(np.asarray, results) if scalars else results)
+        return tuple(map(np.asarray, results) if self._scalars else results)
 
-    return run
+    @property
+    def is_short(self) -> bool:
+        executable = self._executable
+        return isinstance(executable, NativeExecutable) and executable.code.artifact.work < MIN_PARALLEL_NS and executable.keeps_memory
+
+    def entry(self) -> tuple[int, int, Any]:
+        code = self._executable.code
+        arena = allocate(code.artifact.arena_bytes)
+        return code.loaded.address, data_address(arena), (code, arena)

@@ -261,7 +261,8 @@ def grid_sample(input: Array, grid: Array, mode: Literal["bilinear", "nearest", 
             else:
                 options.append([(bound(first + offset, length, bool(align_corners)), _cubic(np.abs(part - offset), -0.75))
                                 for offset in range(-1, 3)])
-    images, channels, size, points = *x.shape[:2], prod(lengths), prod(places.shape[1:-1])
+    (images, channels), size, points = x.shape[:2], prod(lengths), prod(places.shape[1:-1])
+    rows: tuple[int, ...]
     by_pixel = channels >= MIN_CHANNELS and points * len(options[0]) ** axes >= size
     if by_pixel:        # a place takes all channels at once, which lie together
         flat = np.reshape(np.moveaxis(np.reshape(x, (images, channels, size)), 1, 2), (images * size, channels))

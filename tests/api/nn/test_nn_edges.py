@@ -10,6 +10,7 @@ import pytest
 import adjit as aj
 from adjit.errors import ArgumentError
 from adjit.nn import functional as F
+from adjit.nn.functional import interpolation
 
 EMPTY = np.zeros((0, 4, 4, 4), np.float32)
 
@@ -32,6 +33,22 @@ def test_nan_stays() -> None:
     np.testing.assert_array_equal(indices, [[[[1, 2]]]])
     place = np.array([[[[np.nan, 0.0], [1e30, 0.0]]]])
     np.testing.assert_array_equal(F.grid_sample(np.ones((1, 1, 2, 2)), place, align_corners=False), [[[[np.nan, 0.0]]]])
+
+
+def test_sampled_channels_of_a_pixel_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the bits of those that are sampled alone, and gradients."""
+    draw = np.random.default_rng(0)
+    image, places = draw.normal(size=(2, 5, 4, 3)), draw.normal(size=(2, 5, 4, 2))
+    places[0, 1, 2, 0], places[1, 2, 0], places[1, 0, 0] = np.nan, np.inf, -np.inf
+    gradients = aj.grad(lambda x, y: np.nansum(F.grid_sample(x, y, align_corners=False) ** 2), (0, 1))
+    found = []
+    for channels in (interpolation.MIN_CHANNELS, 6):
+        monkeypatch.setattr(interpolation, "MIN_CHANNELS", channels)
+        found.append((F.grid_sample(image, places, align_corners=False), *gradients(image, places)))
+        gradients.clear_cache()
+    np.testing.assert_array_equal(*[values for values, *_ in found])
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-12)
 
 
 def test_bags() -> None:

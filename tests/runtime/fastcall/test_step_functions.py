@@ -13,6 +13,7 @@ from support.each import parametrize_within
 
 import adjit as aj
 from adjit.codegen.fastcall import object_layout
+from adjit.codegen.numpy.chunks import Program
 from adjit.codegen.numpy.graph_function import NumpyFunction
 from adjit.codegen.numpy.top_indices import top_indices
 from adjit.eager.call import known_calls
@@ -139,6 +140,26 @@ def test_first_elements_have_the_order_of_a_stable_sort(dtype: type) -> None:
             np.testing.assert_array_equal(steps(x), top_indices(x, k, 1, largest))
 
 
+PROGRAMS_FOR_SHAPES: dict[str, Callable[[Any, Any], Any]] = {
+    "channels": lambda x, y: F.prelu(x, y), "windows": lambda x, y: F.max_pool2d(x, 2),
+    "indices": lambda x, y: F.grid_sample(x, x[:, :5, :, :2]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS_FOR_SHAPES)
+def test_programs_for_shapes_are_tables(name: str) -> None:
+    draw = np.random.default_rng(0)
+    x, y = (aj.tensor(draw.normal(size=shape).astype("f4")).requires_grad_() for shape in ((4, 8, 32, 32), (8,)))
+    found = [function for function in functions_of(lambda: PROGRAMS_FOR_SHAPES[name](x, y)) if isinstance(function.run, Program)]
+    assert found
+    for function in found:
+        steps = step_function(function, False, is_at_once=True)
+        assert steps is not None
+        assert hasattr(steps, "__self__") == function.run.is_short
+        arrays = drawn(function, 0)
+        assert bits(steps(*arrays)) == bits(steps(*map(np.asfortranarray, arrays))) == bits(function.run(*arrays))
+
+
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "t": lambda x: x.transpose(0, 2), "part": lambda x: x[:, 1:3, ::2], "element": lambda x: x[1, 2], "reversed": lambda x: np.flip(x, 1),
     "unsqueeze": lambda x: x.unsqueeze(1), "flat": lambda x: x.reshape(-1), "expand": lambda x: x[:, :, :1].expand(2, 4, 6),
@@ -159,9 +180,12 @@ def test_views_are_those_of_numpy(dtype: str) -> None:
             steps = step_function(function, True, is_at_once=True)
             assert steps is not None
             assert not hasattr(steps, "__code__"), name
+            in_tuple = step_function(function, False, is_at_once=True)
+            assert in_tuple is not None
             for array in arrays:
                 if array.shape == function.params[0].shape:
-                    made, expected = steps(array), function.run_single(array)
+                    (made,), expected = in_tuple(array), function.run_single(array)
+                    assert steps(array).strides == made.strides
                     assert made.strides == expected.strides, name
                     assert made.flags == expected.flags
                     if np.shares_memory(expected, array):
