@@ -50,7 +50,13 @@ class ArrayWrapper:
 
 
 class HoldsTraced:
-    """Base of objects that stand for those of a library, and hold traced arrays: sparse matrices, rotations."""
+    """Base of objects that stand for those of a library, or of Python, and hold traced arrays: sparse matrices, rotations, lists."""
+
+    __slots__ = ()
+
+    def opened(self) -> Any:
+        """What NumPy's functions take it for."""
+        return self
 
 
 class DeviceLeaf:

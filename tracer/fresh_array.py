@@ -247,7 +247,9 @@ def opened(x: Any) -> Any:
         return kind(map(opened, x)) if any(opened(item) is not item for item in x) else x
     if kind in ORIGINAL_KIND:
         return opened(unlogged(x))
-    return {name: opened(item) for name, item in x.items()} if kind is dict else x
+    if kind is dict:
+        return {name: opened(item) for name, item in x.items()}
+    return x.opened() if issubclass(kind, HoldsTraced) else x
 
 
 def has_traced(x: Any) -> bool:

@@ -18,6 +18,7 @@ from adjit.ir.row_number import OF_ONE_FLOAT
 from adjit.ir.types import BOOL, F64, I64, dtype_kind, is_float
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.caught_errors import is_caught
+from adjit.tracer.flow.lifted_list import LiftedList
 from adjit.tracer.fresh_array import has_traced, opened
 from adjit.tracer.interception import Interception
 from adjit.tracer.registry import FUNCTIONS, find
@@ -174,6 +175,8 @@ def _extreme(is_better: Callable[[Any, Any], Any]) -> Callable[[Function], Funct
         def call(*args: Any, **kwargs: Any) -> Any:
             if kwargs or not is_tracing() or not has_traced(args):
                 return own(*args, **kwargs)
+            if len(args) == 1 and type(args[0]) is LiftedList:
+                return args[0].extreme(is_better)
             items = opened(args if len(args) > 1 else args[0])
             if type(items) not in (list, tuple) or not _are_comparable(items):
                 return own(*args)
@@ -185,6 +188,15 @@ def _extreme(is_better: Callable[[Any, Any], Any]) -> Callable[[Function], Funct
             return best
         return call
     return replacement
+
+
+def _sum(own: Function) -> Function:
+    """Replacement of `sum`: of a list whose length is not known it is computed in the program."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is LiftedList and is_tracing():
+            return args[0].sum(*args[1:] or (kwargs.get("start", 0),))
+        return own(*args, **kwargs)
+    return call
 
 
 def _are_comparable(items: Sequence[Any]) -> bool:
@@ -199,9 +211,10 @@ def _are_comparable(items: Sequence[Any]) -> bool:
 
 
 def add_math(functions: Interception) -> None:
-    """Replace the functions of `math` that have a rule, and `max` and `min`. Others ask for the value of their argument."""
+    """Replace the functions of `math` that have a rule, and `max`, `min` and `sum`. Others ask for the value of their argument."""
     functions.add(max, _extreme(operator.gt))
     functions.add(min, _extreme(operator.lt))
+    functions.add(sum, _sum)
     for name, rule in _RULES.items():
         function = getattr(math, name, None)
         if function is not None:        # some are younger than Python 3.11

@@ -14,6 +14,7 @@ from adjit.ir.graph import Graph, Value
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.changed_arguments import check_arguments
+from adjit.tracer.flow.lifted_list import lifted_lists, settle_lists
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.results import NumberLeaf, OutLeaf, StaticLeaf, collect_results
 from adjit.tracer.scope import Scope, active_scope, entered
@@ -83,7 +84,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
     scope = Scope(builder, parent=outer, hands_writes_on=hands_writes_on)
     scope.batched = scope.batched or bool(axes)
     scope.flow = None if scope.batched else recorder_of(scope)
-    with entered(scope), _taking_back(scope):
+    with entered(scope), _taking_back(scope), lifted_lists(scope):
         inner: list[Any] = []
         argument_leaves: list[OutLeaf] = []
         argument: Any = None
@@ -111,6 +112,7 @@ def trace_region(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
             builder.differentiated = frozenset(builder.params)
         inner_args, inner_kwargs = unflatten(tree, inner)
         result = fun(*inner_args, **inner_kwargs)
+        settle_lists(scope)
         check_arguments((inner_args, inner_kwargs), (inner, tree), fun, len(args))
         if scope.flow is not None:
             scope.flow.finish(result)

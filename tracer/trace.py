@@ -23,6 +23,7 @@ from adjit.tracer.captured_tables import capture_tables
 from adjit.tracer.caught_errors import check_refused
 from adjit.tracer.changed_arguments import change_of_argument, changed_arguments
 from adjit.tracer.flow.identity_uses import compares_objects
+from adjit.tracer.flow.lifted_list import lifted_lists, settle_lists
 from adjit.tracer.flow.lifted_numbers import ARGUMENT, LiftedNumber, check_escaped, lifted_input
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
@@ -265,13 +266,14 @@ class _FunctionTrace:
         self.bound = bound_methods(known)
         containers = [*containers_changed_by(known), *(container for _, container, _ in self.bound)]
         with _stores_watched(scope, self.places, self.roots, containers, self.observation, bool(self.numbers)) as self.log, \
-                types_asked(known):
+                lifted_lists(scope), types_asked(known, scope.flow is not None and scope.flow.graph.lifts_lists):
             self.log.numbers = self.numbers.numbers(self.before)
             self.log.counting = counting_containers(known.found, containers, self.places.reads)
             scope.outside()         # before other objects are stored there
             environment = dict(os.environ) if "environ" in known.names else None
             try:
                 self.result = _call(self.function, *self.traced)
+                settle_lists(scope)
                 self.returned = containers_in(self.result, scope.containers) if scope.returned is None else scope.returned
             finally:
                 clean_caches(known.found)

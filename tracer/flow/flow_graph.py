@@ -13,6 +13,8 @@ from operator import is_
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
+
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value, attributes_key, has_effects
 from adjit.ir.types import TensorType
@@ -37,6 +39,13 @@ APART = "apart"
 
 SHARED: Source = ("shared",)
 """Source of arrays that more than one name holds, of which each gets a copy where ways differ in this alone."""
+
+
+GROWN = "grown"
+"""Last part of the source of a list that decisions make longer or shorter."""
+
+ListForm = type | tuple[np.dtype, bool]
+"""What the items of such a list are: Python numbers of a class, or scalars of a dtype, and whether they promote as Python's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +129,11 @@ class FlowGraph:
         self._shared: dict[Key, Mapping[Source, bool]] = {}         # whether something else holds the array of a variable, at points
         self._shared_at: dict[Hashable, bool] = {}      # the same at places, when they were first seen
         self._rejoined: set[Source] = set()
+        self.list_forms: dict[Source, ListForm] = {}        # of lists whose items are of one kind
+        self.capacities: dict[Source, int] = {}     # items that lifted lists have room for, where that is not the usual number
+        self._lists: dict[Key, tuple[Hashable, Mapping[Source, tuple[int, int]]]] = {}      # at points, with their places: identity, length
+        self._growth: dict[Hashable, int] = {}      # by how many items lists grew behind a place, when that was first seen
+        self._grown: set[Source] = set()
         self._disagreeing: set[Source] = set()
         self._classes: dict[CodeType, bool] = {}
         self._identity: dict[CodeType, bool] = {}
@@ -199,6 +213,35 @@ class FlowGraph:
         if not self._rejoined.isdisjoint(self._disagreeing):
             self._varying |= self._disagreeing
 
+    def note_lists(self, point: Key, place: Hashable, lists: Sequence[tuple[Source, int, int, ListForm | None]], start: Key) -> None:
+        """Note identity, length and form of the lists at a point. Ways differ in them where what is decided at a place, that of the point
+        `start` before, says by how many items a list grows."""
+        self._sources[point] = (*self._sources[point], *(source for source, *_ in lists))
+        before, known = self._lists.get(start, (None, {}))
+        self._lists[point] = place, {source: (identity, length) for source, identity, length, _ in lists}
+        for source, identity, length, form in lists:
+            if form is not None and self.list_forms.setdefault(source, form) != form:
+                self.fixed.add(source)
+            was, size = known.get(source, (None, 0))
+            if was == identity and self._growth.setdefault((before, source), length - size) != length - size:
+                self._grown.add(source)
+            if source in self._grown and source in self.list_forms and source not in self.lifted | self.fixed:
+                self._varying.add(source)
+                self._waiting[source] += self.lifts_early and self.lifts
+                if self._waiting[source] >= LIFTED_AFTER:
+                    self.again = True
+                    raise TraceAgain
+
+    def enlarge(self, source: Source, count: int) -> None:
+        """Give a lifted list room for more than `count` items; what was recorded with it is forgotten."""
+        self.capacities[source] = 2 << count.bit_length()
+        self._forget({key for key, sources in self._sources.items() if source in sources})
+
+    @property
+    def lifts_lists(self) -> bool:
+        """Whether the state has lists."""
+        return any(source[-1] is GROWN for source in self.lifted)
+
     def lift_more(self) -> bool:
         """Lift the variables by whose numbers alone ways differ; returns whether there are new ones."""
         new = self._varying - self.lifted - self.fixed if self.lifts else set()
@@ -237,15 +280,15 @@ class FlowGraph:
         self.depends_on_strides = self.depends_on_strides or strides
 
     def lifted_contents(self) -> set[Source]:
-        """The arrays whose content is part of the state."""
-        return {source for source in self.lifted if source[-1] is CONTENT}
+        """The arrays whose content is part of the state, and the lists."""
+        return {source for source in self.lifted if source[-1] in (CONTENT, GROWN)}
 
     def unlifted(self, sources: Collection[Source] | None) -> FlowGraph:
         """Make a graph without what was recorded, in which these variables are not lifted; None: no variable is."""
         made = FlowGraph()
         made.fixed = self.fixed | set(sources or ())
         made.lifts = sources is not None and self.lifts
-        made.guides = self.guides
+        made.guides, made.capacities = self.guides, self.capacities
         return made
 
     def unknown_outcome(self, key: Key) -> bool | None:

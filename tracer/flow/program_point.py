@@ -40,8 +40,9 @@ from adjit.ir.types import TensorType
 from adjit.tracer.array import FRESH, TracedArray, TracedNDArray
 from adjit.tracer.flow.bytecode_flow import Decision, flow_of
 from adjit.tracer.flow.either_float import EitherFloat, is_float_of_either, is_pythons
-from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, Source
+from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, GROWN, ListForm, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
+from adjit.tracer.flow.lifted_list import LiftedList, ListIterator, form_of_list
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, Form, LiftedRange, form_of, left_in
 from adjit.tracer.fresh_array import root_of, standing_for
@@ -85,7 +86,8 @@ class ProgramPoint:
     it, which loops change, but for `numbers`: those that variables hold, by variable, which may become part of the state. `contents` are
     those of plain arrays, other floats and places of views, which may come of such numbers. `floats` are the variables that hold
     a float of Python's (True) or NumPy's, whose class may become part of the state, too. `shared` says of those
-    that hold arrays whether something else holds them, too. `family` is the key without lengths of lists,
+    that hold arrays whether something else holds them, too; `lists` are lists of the trace, with identity, length and what their items are.
+    `family` is the key without lengths of lists,
     if there are some. `iterators` are those of `for` loops over
     ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
@@ -98,6 +100,7 @@ class ProgramPoint:
     numbers: tuple[tuple[Source, Any], ...]
     floats: tuple[tuple[Source, bool], ...]
     shared: dict[Source, bool]
+    lists: tuple[tuple[Source, int, int, ListForm | None], ...]
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
     kept: tuple[Any, ...]
@@ -206,6 +209,7 @@ class _Description:
         self.numbers: list[tuple[Source, Any]] = []
         self.floats: list[tuple[Source, bool]] = []
         self.shared: dict[Source, bool] = {}
+        self.lists: list[tuple[Source, int, int, ListForm | None]] = []
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
         self.kept: list[Any] = []
@@ -321,8 +325,8 @@ class _Description:
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), self._family() if self._alike else None, tuple(self.counters), tuple(self.contents),
-                            tuple(self.numbers), tuple(self.floats), self.shared, tuple(self.state), tuple(self.iterators),
-                            tuple(self.kept), tuple(self.views))
+                            tuple(self.numbers), tuple(self.floats), self.shared, tuple(self.lists), tuple(self.state),
+                            tuple(self.iterators), tuple(self.kept), tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -365,6 +369,8 @@ class _Description:
                 waiting += () if held is None else (held,)
             elif type(value) in (list, tuple):
                 waiting += value
+            elif type(value) is LiftedList:
+                waiting += (value.buffer.array, value.buffer.count)
             elif type(value) is dict:
                 waiting += value.values()
 
@@ -446,6 +452,12 @@ class _Description:
             self._add_array(value)
         elif kind is list:
             self._add_list(value, source)
+        elif kind is LiftedList:
+            self._add_lifted_list(value)
+        elif kind is ListIterator:
+            self.key.append(kind)
+            self.add(value.items)
+            self.add(value.place)
         elif kind is tuple or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
             self.key += (kind, len(value))
             for index, item in enumerate(value):
@@ -505,6 +517,12 @@ class _Description:
             self._add_instance(value, kind, source)
 
     def _add_list(self, items: list[Any], source: Source | None) -> None:
+        if source is not None and self._lifts_held:
+            grown = (*source, GROWN)
+            if self._lifted(grown, items) is not None:
+                self._add_lifted_list(items)        # type: ignore[arg-type]
+                return
+            self.lists.append((grown, id(items), len(items), form_of_list(items)))
         self.key += (list, len(items))
         begins = [len(self.key)]
         for index, item in enumerate(items):
@@ -519,6 +537,15 @@ class _Description:
         alike = self.key[begins[0]:begins[1]] if items else []
         if all(self.key[begin:end] == alike for begin, end in pairwise(begins)):
             self._alike.append((begins[0] - 1, len(self.key), tuple(alike)))
+
+    def _add_lifted_list(self, items: LiftedList) -> None:
+        buffer = items.buffer
+        if buffer.scope is not active_scope():
+            raise Indescribable
+        self.lists.append((buffer.source, id(items), 0, None))
+        self.key += (LiftedList, buffer.form)
+        self.add(buffer.array)
+        self.add(buffer.count)
 
     def _add_identity(self, value: Any) -> None:
         self.key += ("object", id(value))

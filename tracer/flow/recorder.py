@@ -25,7 +25,8 @@ from adjit.ir.graph import Op, Value
 from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.either_float import EitherFloat, either
-from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
+from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, GROWN, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
+from adjit.tracer.flow.lifted_list import forget_dead_lists, lift_list
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, copied, lift, lift_content
 from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
@@ -170,6 +171,8 @@ class FlowRecorder:
             self.graph.note_classes(key, point.key[:3], dict(point.floats), start)
         if point.shared:
             self.graph.note_shared(key, point.key[:3], point.shared, start)
+        if point.lists:
+            self.graph.note_lists(key, point.key[:3], point.lists, start)
         if self._start is not None:
             self._record(self._start, list(self.builder.ops[self._start.position:]), state, key, point)
         else:
@@ -196,7 +199,7 @@ class FlowRecorder:
         if checks is not None and not self.is_ahead:
             values.answer(checks, self.builder, "bool", find_user_location(), True, None if key is None else ("checked", key))
 
-    def _lift(self, source: Source | None, number: Any) -> TracedArray | LiftedRange | None:
+    def _lift(self, source: Source | None, number: Any) -> Any:
         """What takes the place of a number, of the iterator of a loop, or of the content of an array, if it is lifted; without `source`,
         a copy of a traced scalar."""
         if source is not None and source[-1] is EITHER:
@@ -210,6 +213,8 @@ class FlowRecorder:
             return copied(number) if number.immutable or self._is_unshared(number.value.type) else None
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
+        if source[-1] is GROWN:
+            return lift_list(number, source, self.scope)
         return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
 
     def _lift_class(self, source: Source, number: Any) -> EitherFloat | None:
@@ -346,6 +351,7 @@ class FlowRecorder:
 
     def _cells(self, decided: TracedArray) -> list[TracedArray]:
         """The living arrays of the scope that own their content, but for what is decided on and for arguments that were not written to."""
+        forget_dead_lists(self.scope)
         living, found = [], []
         for reference in self.scope.cells:
             cell = reference()

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from adjit.tracer.array_checks import is_ndarray
+from adjit.tracer.array_wrapper import HoldsTraced
 from adjit.tracer.guards.class_change import ActiveLogs, UseLog, has_layout_of, set_class, subclass_without_gc
 from adjit.tracer.guards.content import fingerprint, form_of
 from adjit.tracer.registry import FUNCTIONS, find
@@ -273,7 +274,7 @@ def _iter(self: Any) -> Any:
 def note_all(value: Any) -> None:
     if type(value) in ORIGINAL_CLASS:
         _note(value)
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, (list, tuple)) and not isinstance(value, HoldsTraced):
         for item in value:
             note_all(item)
     elif isinstance(value, dict):

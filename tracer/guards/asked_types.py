@@ -20,6 +20,7 @@ import numpy as np
 from adjit.ir.thread_context import thread
 from adjit.tracer.array import TracedArray
 from adjit.tracer.array_wrapper import ArrayWrapper
+from adjit.tracer.flow.lifted_list import LiftedList
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, as_float, as_integer, is_read_number
 from adjit.tracer.guards.printing import printed
 from adjit.tracer.guards.reachability import Reachability
@@ -106,7 +107,9 @@ def _number_of(x: Any, own: type, converted: Callable[[LiftedNumber], Any]) -> A
 
 
 def length_of(obj: Any, /) -> int:
-    """Python's `len`, but of an array of rows in a trace for any number of them: a `RowCount`."""
+    """Python's `len`, but of an array of rows in a trace for any number of them a `RowCount`, of a lifted list its lifted length."""
+    if type(obj) is LiftedList:
+        return obj.length()     # type: ignore[return-value]
     probed = thread.context.row_probe is not None and issubclass(type(obj), (TracedArray, ArrayWrapper)) and obj.shape
     return obj.shape[0] if probed else len(obj)     # type: ignore[no-any-return]
 
@@ -134,15 +137,15 @@ _users: dict[tuple[int, str], int] = {}     # number of traces under way that bo
 
 
 @contextmanager
-def types_asked(known: Reachability) -> Iterator[None]:
+def types_asked(known: Reachability, counts: bool) -> Iterator[None]:
     """Bind the names in the globals of functions that call them within the block, `type` unless some code compares it by identity, `len`
-    where rows are counted."""
+    where rows are counted, or with `counts` items of lists."""
     bound: list[tuple[dict[str, Any], str, Any]] = []
     try:
         with _lock:
             for name, space in known.asking.values():
                 stands: Any = _STANDING[name]
-                if (name == "type" and known.compares_type) or (name == "len" and thread.context.row_probe is None):
+                if (name == "type" and known.compares_type) or (name == "len" and not counts and thread.context.row_probe is None):
                     continue
                 if name in _CALLED and (id(space), name) in known.not_only_called:
                     continue

@@ -1,0 +1,361 @@
+"""Lists that grow by decisions (`if hit: hits.append(v)`), as a buffer and a count that are part of the state.
+
+Ways that differ in how often something was appended never meet, as long as a list is described item by item. Such a list of the
+function becomes a `LiftedList`, in its place: scalars of one kind lie in a traced array, the number of them is a lifted number. `append`
+and `extend` stay Python's: what they add waits behind the first item, until it is asked for or a point is described. What needs a list of
+a known length has the program guard the count, so there is a way for each number of items, not for each choice of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dis
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from adjit.ir import ops
+from adjit.ir.emitter import emitting
+from adjit.ir.graph import Value
+from adjit.ir.types import BOOL, F64, I64, LARGEST_INTEGER, dtype_kind
+from adjit.tracer import lowering
+from adjit.tracer.array import TracedArray, known_value, wrap
+from adjit.tracer.array_wrapper import HoldsTraced
+from adjit.tracer.flow.either_float import EitherFloat
+from adjit.tracer.flow.flow_graph import EndOfExploration, ListForm, Source, TraceAgain
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, check, copied, lift, lifted_float, lifted_input
+from adjit.tracer.guards.class_change import set_class
+from adjit.tracer.masked_array import masked_array
+from adjit.tracer.registry import find
+from adjit.tracer.scope import Scope, active_scope
+
+_DTYPES = {int: I64, float: F64, bool: BOOL}
+CAPACITY = 64
+"""Items that a list has room for until a call needs more."""
+
+_GET_ITER = dis.opmap["GET_ITER"]
+
+
+def form_of_item(item: Any) -> ListForm | None:
+    """Kind of a scalar that a buffer may hold: the class of a Python number, or dtype and whether it promotes as Python's; None for
+    what else a list may hold."""
+    kind = type(item)
+    if kind in (float, bool) or (kind is int and abs(item) <= LARGEST_INTEGER):
+        return kind
+    if issubclass(kind, LiftedNumber):
+        return None if isinstance(item, EitherFloat) else item.kind
+    if issubclass(kind, TracedArray):
+        return (item.dtype, item.weak) if item.scalar and item.alias is None and dtype_kind(item.dtype) in "biuf" else None
+    return (item.dtype, False) if issubclass(kind, np.generic) and dtype_kind(item.dtype) in "biuf" else None
+
+
+def form_of_list(items: list[Any]) -> ListForm | None:
+    """The kind that all items have; None for an empty list, and for items of several kinds."""
+    forms = set(map(form_of_item, items))
+    return forms.pop() if len(forms) == 1 else None
+
+
+class _Buffer:
+    """What a lifted list holds: the first `count` items of `array`."""
+
+    __slots__ = ("array", "count", "form", "scope", "source")
+
+    def __init__(self, scope: Scope, source: Source, form: ListForm, capacity: int):
+        self.scope, self.source, self.form = scope, source, form
+        dtype = _DTYPES[form] if isinstance(form, type) else form[0]
+        with emitting(scope.builder):
+            self.array = wrap(lowering.constant(0, dtype, (capacity,)), scalar=False)
+        scope.root.values.vary(self.array.value)        # type: ignore[union-attr]
+        self.count: Any = lift(0, source, scope)
+
+    @property
+    def capacity(self) -> int:
+        return self.array.value.type.shape[0]
+
+    def refuse(self) -> Any:
+        raise NotLiftable(frozenset((self.source,)))
+
+    def extend(self, items: list[Any]) -> None:
+        """Store items behind the others. What finds no room is lost: whoever reads asks `check_room` first."""
+        if active_scope() is not self.scope or any(form_of_item(item) != self.form for item in items):
+            self.refuse()
+        values = [self._value(item) for item in items]
+        places = self._within(self._behind(self.count.value, len(values)))
+        array = ops.scatter_set(self.array.value, places, lowering.reshape(values[0], (1,)) if len(values) == 1 else ops.concatenate(
+            *(lowering.reshape(value, (1,)) for value in values), axis=0), axis=0)
+        self.array, self.count = wrap(array, scalar=False), self.count + len(values)
+
+    def _value(self, item: Any) -> Value:
+        if isinstance(item, LiftedNumber) and item.kind is int and item.bound > LARGEST_INTEGER:
+            check(item.is_begin(), item)
+        return item.value if isinstance(item, TracedArray) else lowering.constant(item, self.array.dtype, ())
+
+    def _behind(self, place: Value, count: int) -> Value:
+        first = lowering.broadcast(lowering.reshape(place, (1,)), (count,))
+        return first if count == 1 else ops.add(first, lowering.iota(I64, (count,), 0))
+
+    def _within(self, places: Value) -> Value:
+        first, last = (lowering.constant(number, I64, places.type.shape) for number in (0, self.capacity - 1))
+        return ops.maximum(ops.minimum(places, last), first)
+
+    def check_room(self) -> None:
+        """Have the program check that no item was lost; where one was in this call, the function is traced again with more room."""
+        scope, (count, most) = self.scope, (self.count.value, lowering.constant(self.capacity, I64, ()))
+        if active_scope() is not scope:
+            self.refuse()
+        if not scope.flow.check(ops.less_equal(count, most)):
+            graph = scope.flow.graph
+            if graph.exploring:
+                raise EndOfExploration
+            graph.enlarge(self.source, int(scope.root.values.array(count, scope.builder)))      # type: ignore[union-attr]
+            raise TraceAgain
+
+    def holds(self, condition: Value) -> bool:
+        """Have the program check a condition; returns whether it holds for this call."""
+        return bool(self.scope.flow.check(condition))
+
+    def is_filled(self) -> bool:
+        """Have the program check that there are items."""
+        return self.holds(ops.greater(self.count.value, lowering.constant(0, I64, ())))
+
+    def item(self, place: Value) -> Any:
+        """The item at a place, as an object of its class."""
+        value = lowering.reshape(ops.take(self.array.value, self._within(lowering.reshape(place, (1,))), axis=0), ())
+        if not isinstance(self.form, type):
+            return wrap(value, weak=self.form[1], scalar=True)
+        if self.form is float:
+            return lifted_float(value, self.scope, frozenset((self.source,)))
+        return lifted_input(value, self.scope, self.source, self.form)
+
+    def place(self, index: Any, message: str) -> Value:
+        """The place of an index, which the program checks to be within the list."""
+        if not (type(index) is int or (isinstance(index, LiftedNumber) and index.kind is int)):
+            self.refuse()
+        count, zero = self.count.value, lowering.constant(0, I64, ())
+        given = index.value if isinstance(index, LiftedNumber) else lowering.constant(index, I64, ())
+        place = ops.select(ops.less(given, zero), ops.add(given, count), given)
+        if not self.holds(ops.logical_and(ops.greater_equal(place, zero), ops.less(place, count))):
+            raise IndexError(message)
+        self.check_room()
+        return place
+
+    def set(self, place: Value, item: Any) -> None:
+        """Store an item at a place that there is."""
+        if form_of_item(item) != self.form:
+            self.refuse()
+        places = self._within(lowering.reshape(place, (1,)))
+        self.array = wrap(ops.scatter_set(self.array.value, places, lowering.reshape(self._value(item), (1,)), axis=0), scalar=False)
+
+    def mask(self) -> Value:
+        """Which elements of the array are items."""
+        shape = (self.capacity,)
+        return ops.less(lowering.iota(I64, shape, 0), lowering.broadcast(lowering.reshape(self.count.value, (1,)), shape))
+
+
+def _reads(name: str) -> Callable[..., Any]:
+    """Method that needs a list of Python's: of as many items as there are in this call, which the program guards."""
+    def method(self: LiftedList, *args: Any) -> Any:
+        return getattr(self.plain(), name)(*(arg.plain() if type(arg) is LiftedList else arg for arg in args))
+    return method
+
+
+def _refuses(name: str) -> Callable[..., Any]:
+    def method(self: LiftedList, *args: Any, **kwargs: Any) -> Any:
+        return self.buffer.refuse()
+    return method
+
+
+class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
+    """List whose first item is its `_Buffer`; behind it are those that were added since it was last asked for."""
+
+    __slots__ = ()
+    __class__ = property(lambda self: list)     # type: ignore[assignment]
+    __hash__ = None     # type: ignore[assignment]
+
+    @property
+    def buffer(self) -> _Buffer:
+        """The buffer, with all items."""
+        buffer: _Buffer = list.__getitem__(self, 0)
+        added = list.__getitem__(self, slice(1, None))
+        if added:
+            with emitting(buffer.scope.builder):
+                buffer.extend(added)
+            list.__delitem__(self, slice(1, None))
+        return buffer
+
+    def length(self) -> LiftedNumber:
+        """What `len` gives in code that is traced."""
+        buffer = self.buffer
+        count = copied(buffer.count)
+        assert isinstance(count, LiftedNumber)
+        return count
+
+    def opened(self) -> TracedArray:
+        """The items as an array, of which nobody knows yet how long it is."""
+        buffer = self.buffer
+        with emitting(buffer.scope.builder):
+            buffer.check_room()
+            if buffer.array.dtype != F64 and not buffer.is_filled():
+                buffer.refuse()         # NumPy makes floats of an empty list
+            return masked_array(wrap(buffer.array.value, scalar=False), buffer.mask())
+
+    def plain(self) -> list[Any]:
+        """The items in a list of Python's; the program guards how many there are."""
+        buffer = self.buffer
+        with emitting(buffer.scope.builder):
+            buffer.check_room()
+            count = int(known_value(wrap(buffer.count.value)))
+            return [buffer.item(lowering.constant(place, I64, ())) for place in range(count)]
+
+    def sum(self, start: Any) -> Any:
+        """What `sum` gives, added up in order."""
+        buffer = self.buffer
+        if isinstance(buffer.form, type) or dtype_kind(buffer.form[0]) != "f" or not (type(start) in (int, float) or (
+                issubclass(type(start), TracedArray) and start.dtype == buffer.form[0] and start.scalar)):
+            return sum(self.plain(), start)
+        with emitting(buffer.scope.builder):
+            buffer.check_room()
+            zero = lowering.constant(0, buffer.form[0], ())
+            first = start.value if isinstance(start, TracedArray) else lowering.constant(float(start), buffer.form[0], ())
+            items = ops.select(buffer.mask(), buffer.array.value, lowering.broadcast(zero, (buffer.capacity,)))
+            sums = ops.cumsum(ops.concatenate(lowering.reshape(first, (1,)), items, axis=0), axis=0, reverse=False)
+            total = lowering.reshape(lowering.slice_axis(sums, 0, buffer.capacity, buffer.capacity + 1), ())
+            return wrap(total, weak=buffer.form[1] and getattr(start, "weak", True), scalar=True)
+
+    def extreme(self, better: Callable[[Any, Any], Any]) -> Any:
+        """What `max` or `min` gives: the first of the best items, the first item if that is NaN."""
+        buffer = self.buffer
+        if isinstance(buffer.form, type) or dtype_kind(buffer.form[0]) != "f":
+            return (max if better is operator.gt else min)(self.plain())
+        with emitting(buffer.scope.builder):
+            if not buffer.is_filled():
+                raise ValueError(f"{'max' if better is operator.gt else 'min'}() arg is an empty sequence")
+            buffer.check_room()
+            items, sign = buffer.array.value, 1.0 if better is operator.gt else -1.0
+            worst = lowering.constant(-sign * np.inf, buffer.form[0], items.type.shape)
+            counts = ops.logical_and(buffer.mask(), ops.equal(items, items))
+            best = find(np.argmax if better is operator.gt else np.argmin)(wrap(ops.select(counts, items, worst), scalar=False))
+            first = buffer.item(lowering.constant(0, I64, ()))
+            place = ops.select(ops.not_equal(first.value, first.value), lowering.constant(0, I64, ()), best.value)
+            return buffer.item(place)
+
+    def __len__(self) -> int:
+        return int(known_value(wrap(self.buffer.count.value)))
+
+    def __bool__(self) -> bool:
+        return bool(self.buffer.count != 0)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.plain()[index]
+        buffer = self.buffer
+        with emitting(buffer.scope.builder):
+            return buffer.item(buffer.place(index, "list index out of range"))
+
+    def __setitem__(self, index: Any, item: Any) -> None:
+        buffer = self.buffer
+        with emitting(buffer.scope.builder):
+            buffer.set(buffer.place(index, "list assignment index out of range"), item)
+
+    def pop(self, *index: Any) -> Any:
+        if not index and list.__len__(self) > 1:
+            return list.pop(self)
+        buffer = self.buffer
+        if index not in ((), (-1,)):
+            buffer.refuse()
+        with emitting(buffer.scope.builder):
+            item = buffer.item(buffer.place(-1, "pop from empty list"))
+            buffer.count = buffer.count - 1
+            return item
+
+    def clear(self) -> None:
+        list.__delitem__(self, slice(1, None))
+        buffer = self.buffer
+        buffer.count = lift(0, buffer.source, buffer.scope)
+
+    def __iter__(self) -> Iterator[Any]:
+        frame = sys._getframe(1)
+        by_loop = frame.f_code.co_code[frame.f_lasti] == _GET_ITER
+        return ListIterator(self) if by_loop else iter(self.plain())
+
+
+for _name in ("copy", "count", "index", "__add__", "__contains__", "__eq__", "__ge__", "__gt__", "__le__", "__lt__", "__mul__", "__ne__",
+              "__repr__", "__reversed__", "__rmul__"):
+    setattr(LiftedList, _name, _reads(_name))
+for _name in ("insert", "remove", "reverse", "sort", "__delitem__", "__imul__", "__reduce_ex__"):
+    setattr(LiftedList, _name, _refuses(_name))
+LiftedList.__radd__ = lambda self, other: other + self.plain()      # type: ignore[attr-defined]
+
+
+class ListIterator:
+    """Iterator of a `for` loop over a lifted list: whether there is another item is a decision."""
+
+    __slots__ = ("items", "place")
+
+    def __init__(self, items: LiftedList):
+        buffer = items.buffer
+        self.items, self.place = items, lift(0, buffer.source, buffer.scope)
+
+    def __iter__(self) -> ListIterator:
+        return self
+
+    def __next__(self) -> Any:
+        buffer, place = self.items.buffer, self.place
+        if not place < buffer.count:
+            raise StopIteration
+        with emitting(buffer.scope.builder):
+            buffer.check_room()
+            item = buffer.item(place.value)
+        self.place = place + 1
+        return item
+
+
+def lift_list(items: list[Any], source: Source, scope: Scope) -> bool:
+    """Make a list of the function a `LiftedList`, the same object; returns whether it is one. It is settled at the end of the trace."""
+    graph = scope.flow.graph
+    buffer = _Buffer(scope, source, graph.list_forms[source], graph.capacities.get(source, CAPACITY))
+    if items:
+        with emitting(scope.builder):
+            buffer.extend(items[:])
+    items[:] = [buffer]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(LiftedList))        # which the object gives back when it goes
+    set_class(items, LiftedList)
+    scope.lists.append(items)
+    return True
+
+
+def forget_dead_lists(scope: Scope) -> None:
+    """Let go of the lifted lists that nothing else holds."""
+    scope.lists[:] = [items for items in scope.lists if sys.getrefcount(items) > _HELD_BY_SCOPE]
+
+
+_HELD_BY_SCOPE = next(sys.getrefcount(items) for items in [[]])      # references to what only such a list holds
+
+
+def settle_lists(scope: Scope) -> None:
+    """Make the lifted lists that live on, in a result or stored, lists of Python's again, of known lengths."""
+    forget_dead_lists(scope)
+    while scope.lists:
+        items = scope.lists[-1]
+        become_plain(items, items.plain())
+        scope.lists.pop()
+
+
+@contextmanager
+def lifted_lists(scope: Scope) -> Iterator[None]:
+    """Make the lifted lists of a trace that ends half way within the block lists of Python's again, whoever holds them."""
+    try:
+        yield
+    finally:
+        while scope.lists:
+            become_plain(scope.lists.pop(), [])
+
+
+def become_plain(items: LiftedList, content: list[Any]) -> None:
+    set_class(items, list)
+    ctypes.pythonapi.Py_DecRef(ctypes.py_object(LiftedList))
+    items[:] = content
