@@ -22,7 +22,7 @@ from adjit.ir.ops import stop_gradient
 from adjit.ir.types import TensorType, check_dtype, dtype_kind, is_inexact
 from adjit.tracer.array_content import ArrayContent
 from adjit.tracer.array_errors import not_one, remedy_for_readers, write_refused
-from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
+from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf, HoldsTraced
 from adjit.tracer.caught_errors import is_caught, is_caught_as_numpys
 from adjit.tracer.flow.flow_graph import FlowMismatch
 from adjit.tracer.flow.number_uses import is_only_decided_on
@@ -356,6 +356,7 @@ class TracedArray(ArrayContent):
     # -- indexing
 
     def __getitem__(self, index: Any) -> TracedArray:
+        index = index.opened() if isinstance(index, HoldsTraced) else index
         try:
             part = FUNCTIONS["basic part"](self, index)
             return FUNCTIONS["getitem"](self, index) if part is NotImplemented else part
@@ -365,6 +366,7 @@ class TracedArray(ArrayContent):
             raise
 
     def __setitem__(self, index: Any, new: Any) -> None:
+        index = index.opened() if isinstance(index, HoldsTraced) else index
         try:
             if FUNCTIONS["write basic part"](self, index, new) is NotImplemented:
                 FUNCTIONS["setitem"](self, index, new)
@@ -570,6 +572,8 @@ def as_traced(x: Any) -> TracedArray:
     if isinstance(x, (bool, int, float, complex)):
         return wrap(constant(x, check_dtype(np.asarray(x).dtype)), weak=not isinstance(x, bool))
     if isinstance(x, (list, tuple)) and contains_traced(x):
+        if isinstance(x, HoldsTraced):
+            return x.opened()       # type: ignore[no-any-return]
         joined: TracedArray = FUNCTIONS["stack directly"](x)
         return FUNCTIONS[np.stack](x) if joined is NotImplemented else joined
     if isinstance(x, DeviceLeaf):
@@ -594,4 +598,5 @@ def contains_traced(x: Any) -> bool:
     """True if nested lists and tuples hold a traced array."""
     if type(x) in FRESH:
         return id(x) in WRITTEN or FUNCTIONS["opened"](x) is not x
-    return isinstance(x, TracedArray) or (isinstance(x, (list, tuple)) and any(map(contains_traced, x)))
+    return isinstance(x, TracedArray) or (isinstance(x, (list, tuple)) and (
+        isinstance(x, HoldsTraced) or any(map(contains_traced, x))))

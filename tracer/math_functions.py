@@ -190,7 +190,7 @@ def _extreme(is_better: Callable[[Any, Any], Any]) -> Callable[[Function], Funct
     return replacement
 
 
-def _sum(own: Function) -> Function:
+def _sum_of_list(own: Function) -> Function:
     """Replacement of `sum`: of a list whose length is not known it is computed in the program."""
     def call(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is LiftedList and is_tracing():
@@ -214,7 +214,7 @@ def add_math(functions: Interception) -> None:
     """Replace the functions of `math` that have a rule, and `max`, `min` and `sum`. Others ask for the value of their argument."""
     functions.add(max, _extreme(operator.gt))
     functions.add(min, _extreme(operator.lt))
-    functions.add(sum, _sum)
+    functions.add(sum, _sum_of_list)
     for name, rule in _RULES.items():
         function = getattr(math, name, None)
         if function is not None:        # some are younger than Python 3.11

@@ -27,15 +27,18 @@ from adjit.tracer.array import TracedArray, known_value, wrap
 from adjit.tracer.array_wrapper import HoldsTraced
 from adjit.tracer.flow.either_float import EitherFloat
 from adjit.tracer.flow.flow_graph import EndOfExploration, ListForm, Source, TraceAgain
-from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, check, copied, lift, lifted_float, lifted_input
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, check, copied, lift, lifted_float, lifted_input, lifted_integer
 from adjit.tracer.guards.class_change import set_class
 from adjit.tracer.masked_array import masked_array
 from adjit.tracer.registry import find
 from adjit.tracer.scope import Scope, active_scope
+from adjit.tracer.user_location import is_ours
 
 _DTYPES = {int: I64, float: F64, bool: BOOL}
 CAPACITY = 64
 """Items that a list has room for until a call needs more."""
+
+_MOST_INTEGERS = 1 << 10      # whose sum is within 64 bits, as each is within 52
 
 _GET_ITER = dis.opmap["GET_ITER"]
 
@@ -111,7 +114,7 @@ class _Buffer:
             graph = scope.flow.graph
             if graph.exploring:
                 raise EndOfExploration
-            graph.enlarge(self.source, int(scope.root.values.array(count, scope.builder)))      # type: ignore[union-attr]
+            graph.enlarge(self.source, int(scope.root.values.array(count, scope.builder)))      # type: ignore[union-attr, arg-type]
             raise TraceAgain
 
     def holds(self, condition: Value) -> bool:
@@ -214,6 +217,14 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
     def sum(self, start: Any) -> Any:
         """What `sum` gives, added up in order."""
         buffer = self.buffer
+        if buffer.form is int and type(start) is int and buffer.capacity <= _MOST_INTEGERS:
+            with emitting(buffer.scope.builder):
+                buffer.check_room()
+                zeros = lowering.constant(0, I64, (buffer.capacity,))
+                total = ops.reduce_sum(ops.select(buffer.mask(), buffer.array.value, zeros), axes=(0,))
+                number = lifted_integer(total, buffer.scope, frozenset((buffer.source,)), _MOST_INTEGERS * LARGEST_INTEGER)
+                check(number.is_begin(), number)
+                return lifted_integer(total, buffer.scope, number.sources, LARGEST_INTEGER) + start
         if isinstance(buffer.form, type) or dtype_kind(buffer.form[0]) != "f" or not (type(start) in (int, float) or (
                 issubclass(type(start), TracedArray) and start.dtype == buffer.form[0] and start.scalar)):
             return sum(self.plain(), start)
@@ -279,7 +290,7 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
 
     def __iter__(self) -> Iterator[Any]:
         frame = sys._getframe(1)
-        by_loop = frame.f_code.co_code[frame.f_lasti] == _GET_ITER
+        by_loop = frame.f_code.co_code[frame.f_lasti] == _GET_ITER and not is_ours(frame.f_globals.get("__name__", ""))
         return ListIterator(self) if by_loop else iter(self.plain())
 
 
@@ -333,7 +344,8 @@ def forget_dead_lists(scope: Scope) -> None:
     scope.lists[:] = [items for items in scope.lists if sys.getrefcount(items) > _HELD_BY_SCOPE]
 
 
-_HELD_BY_SCOPE = next(sys.getrefcount(items) for items in [[]])      # references to what only such a list holds
+_EMPTY: list[list[Any]] = [[]]
+_HELD_BY_SCOPE = next(sys.getrefcount(items) for items in _EMPTY)      # references to what only such a list holds
 
 
 def settle_lists(scope: Scope) -> None:

@@ -116,7 +116,9 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, order: st
         raise ArgumentError("Unable to avoid copy while creating an array as requested.", find_user_location(),
                             hint="copy=None copies only where it is needed")
     result = as_array(x if kept else FUNCTIONS["astype"](x, x.dtype if dtype is None else dtype))
-    return FUNCTIONS[np.reshape](result, (1,) * max(ndmin - result.ndim, 0) + result.shape)
+    if result.ndim >= ndmin:
+        return result       # of what a mask chose nobody asks for the shape
+    return FUNCTIONS[np.reshape](result, (1,) * (ndmin - result.ndim) + result.shape)
 
 
 @makes(np.asarray)
