@@ -29,7 +29,7 @@ from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.flow.lifted_numbers import read_number
-from adjit.tracer.flow.printed_texts import mark_of_text
+from adjit.tracer.flow.printed_texts import mark_of_text, number_for_percent
 from adjit.tracer.foreign_arrays import is_on_card
 from adjit.tracer.functions import creation
 from adjit.tracer.functions.searching import count_of_bins
@@ -400,6 +400,8 @@ def _check_store() -> None:
 
 def _float(self: Tensor) -> float:
     _check_store()
+    if is_tracing() and (shown := number_for_percent(self)) is not None:
+        return float(shown)
     number = float(_element(self).item())
     check_number(self, "float()")
     return number
@@ -421,6 +423,8 @@ def _python_number(self: Tensor, kind: type) -> Any:
 
 def _int(self: Tensor) -> int:
     _check_store()
+    if is_tracing() and (shown := number_for_percent(self)) is not None:
+        return shown
     number = int(_element(self).item())
     check_number(self, "int()")
     return number

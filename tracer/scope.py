@@ -98,6 +98,7 @@ class Scope:
         self.keep_wrapper: Callable[[Any], int] | None = None         # has calls make one again; of the outermost scope
         self.print: Callable[..., bool] | None = None          # has calls print what `print` is given; of the outermost scope
         self.texts: list[Any] = []                             # of values, which calls print; of the outermost scope
+        self.stand_ins: list[tuple[str, str, Any]] = []        # texts of numbers for `%`, with their marks; of the outermost scope
         self.unshown: list[Callable[[], None]] = []            # prints without values, which calls do; of the outermost scope
         self.prints = 0                                        # number of them that it has done itself; of the outermost scope
         self.printed: set[Location | None] = set()             # where it has printed itself, not its calls; of the outermost scope

@@ -330,6 +330,7 @@ class _FunctionTrace:
         stores.make.end()
         scope.keep_wrapper = None       # it holds the scope
         scope.texts.clear()
+        scope.stand_ins.clear()
         self.values_stored = (*stores.values, *again, *kept_as_they_are(after, self.own, scope.outside()))
 
     def make_guards(self) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from string import Formatter
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from adjit.runtime.custom_vjp import custom_vjp
 from adjit.tracer.array import TracedArray, as_traced, contains_traced
 from adjit.tracer.array_wrapper import ArrayWrapper
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable
-from adjit.tracer.flow.printed_texts import PRINTS, PrintedText, pieces_of
+from adjit.tracer.flow.printed_texts import PRINTS, Conversion, PrintedText, pieces_of
 from adjit.tracer.guards.printing import stream_of, text_of, unless_shown, without_stand_in
 from adjit.tracer.scope import active_scope
 from adjit.tracer.trace import is_tracing
@@ -113,7 +113,8 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
     values = [piece.value if isinstance(piece, PrintedText) else piece for piece in found]
     forms = [[piece if isinstance(piece, str) else (piece.form,) if isinstance(piece, PrintedText) else () for piece in pieces]
              for pieces in texts]
-    make = [new_tensor if isinstance(value, Tensor) else np.ndarray.item if isinstance(value, LiftedNumber) else None for value in values]
+    make = [_tensor_shown_as(value, Tensor if value is not piece else type(value)) if isinstance(value, Tensor) else
+            np.ndarray.item if isinstance(value, LiftedNumber) else None for value, piece in zip(values, found, strict=True)]
     options = {"sep": sep, "end": end, "flush": flush}
 
     def show(*arrays: Any) -> None:
@@ -122,12 +123,28 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
         builtins.print(*lines, file=getattr(sys, stream), **options)
 
     show = unless_shown(show, scope.root.unshown, not values)
-    _run("print", show, tuple(values), {}, repr((forms, stream, options)))
+    history = [getattr(each, "args", None) for each in make]
+    _run("print", show, tuple(values), {}, repr((forms, stream, options, history)))
     return True
 
 
+def _tensor_shown_as(tensor: Tensor, kind: type[Tensor]) -> Callable[[np.ndarray], Tensor]:
+    """What makes the tensor of a call that prints as the one of the trace does, with the name of its `grad_fn`. Of a part of a text the
+    class has shown its own part, `Parameter containing:`."""
+    node = tensor.grad_fn       # type: ignore[attr-defined]
+    return partial(_shown_tensor, kind, None if node is None else node.name(), tensor._requires_grad)
+
+
+def _shown_tensor(kind: type[Tensor], grad_fn: str | None, requires_grad: bool, array: np.ndarray) -> Tensor:
+    made = new_tensor(array)
+    made.__class__ = kind
+    node: Any = None if grad_fn is None else SimpleNamespace(name=lambda: grad_fn)
+    made._requires_grad, made._node = requires_grad, node
+    return made
+
+
 def _text(value: Any, form: str | None = None) -> str:
-    return str(value) if form is None else format(value, form)
+    return str(value) if form is None else form % (value,) if isinstance(form, Conversion) else format(value, form)
 
 
 @user_frames_only

@@ -26,7 +26,7 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, I64, LARGEST_INTEGER, dtype_kind
 from adjit.tracer.array import FRESH, ORDINARY, PLAIN, PythonBool, TracedArray, wrap
 from adjit.tracer.flow.flow_graph import Source
-from adjit.tracer.flow.printed_texts import READ, mark_of_text
+from adjit.tracer.flow.printed_texts import READ, mark_of_text, number_for_percent
 from adjit.tracer.fresh_array import depth_of, root_of, written
 from adjit.tracer.scope import Scope, active_scope, is_within_batch
 from adjit.tracer.user_location import find_user_location, is_ours
@@ -126,7 +126,13 @@ class LiftedNumber(TracedArray):
             return self._refused()      # type: ignore[no-any-return]
         return super()._known("int", "an index", "")        # type: ignore[no-any-return]
 
-    __int__ = __index__
+    def __int__(self) -> int:
+        shown = number_for_percent(self)
+        return self.__index__() if shown is None else shown
+
+    def __float__(self) -> float:
+        shown = number_for_percent(self)
+        return self._refused() if shown is None else float(shown)       # type: ignore[no-any-return]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         self._check_partners(inputs)
@@ -628,8 +634,7 @@ def _install() -> None:
     for name in REFUSED:
         for prefix in ("", "r", *(("i",) if name != "divmod" else ())):
             setattr(LiftedNumber, f"__{prefix}{name}__", LiftedNumber._refused)
-    for name in ("__getitem__", "__len__", "__iter__", "__invert__", "__floor__", "__ceil__", "__trunc__", "__float__",
-                 "__complex__"):
+    for name in ("__getitem__", "__len__", "__iter__", "__invert__", "__floor__", "__ceil__", "__trunc__", "__complex__"):
         setattr(LiftedNumber, name, LiftedNumber._refused)
     LiftedNumber.__round__ = _round     # type: ignore[attr-defined]
     LiftedNumber.__neg__, LiftedNumber.__pos__, LiftedNumber.__abs__ = _one(_negative), _one(_positive), _one(_absolute)    # type: ignore

@@ -31,6 +31,7 @@ _COLLECTING = frozenset({"BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"})
 _COMPUTING = {"COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1}
 """Operands of instructions that give no text."""
 
+_FILLED = re.compile(r"%[-+ #0-9.*]+[sra]")      # "%8s"
 _NESTED = re.compile(r"\{[^{}]*\{")      # "{:{width}}"
 
 
@@ -71,6 +72,16 @@ def is_printed_as_it_is(frame: FrameType, converted: bool) -> bool:
     return not (converted and _fills_up(frame)) and _use_in(frame, whole=True) == "printed"
 
 
+def percent_operands(frame: FrameType) -> tuple[str, Any] | None:
+    """Operands of `text % values`, if that is the instruction that a frame is at."""
+    flow, instructions = flow_of(frame.f_code) if READABLE else None, _instructions_of(frame.f_code)
+    index, depth = instructions.index_at.get(frame.f_lasti), None if flow is None else flow.depths.get(frame.f_lasti)
+    if index is None or not depth or instructions.all[index].opname != "BINARY_OP" or instructions.all[index].argrepr not in ("%", "%="):
+        return None
+    form, given = stack_of(frame, depth)[-2:]
+    return (form, given) if type(form) is str else None
+
+
 def _fills_up(frame: FrameType) -> bool:
     """True if the instruction that a frame is at may make more of the text of an object than `str` and `repr` do: `f"{x!r:>9}"`."""
     flow, instructions = flow_of(frame.f_code) if READABLE else None, _instructions_of(frame.f_code)
@@ -81,6 +92,9 @@ def _fills_up(frame: FrameType) -> bool:
     instruction = instructions.all[index + (instructions.all[index].opname == "PRECALL")]      # which calls functions that it knows
     if instruction.opname == "FORMAT_VALUE":
         return bool((instruction.arg or 0) & 4)
+    if instruction.opname == "BINARY_OP":
+        operands = percent_operands(frame)
+        return operands is None or bool(_FILLED.search(operands[0]))
     if instruction.opname != "CALL":
         return instruction.opname not in ("CONVERT_VALUE", "FORMAT_SIMPLE")
     below = flow.depths.get(instruction.offset, 0) - (_operands(instruction) or 0)

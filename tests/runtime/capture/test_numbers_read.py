@@ -127,11 +127,13 @@ def needed(model: Any, around: Any, x: aj.Tensor) -> Any:
 @traces(1)
 def printed(model: Any, around: Any, x: aj.Tensor) -> None:
     loss, correct = loss_of(model, x), (x > 0).sum()
-    print(f"loss {loss:.4f}, {loss.item():8.3e}", loss.item(), loss.detach(), "of", 3, end="!\n")
+    print(f"loss {loss:.4f}, {loss.item():8.3e}", loss.item(), loss, [model.bias], "of", 3, end="!\n")
     print("loss: " + f"{loss}", "{:.2f} {}".format(float(loss), correct), f"{correct.item():3d} {int(correct) / 6:.1%}", sep="|")  # noqa: UP032
     for row in model(x).detach():
         print(f"{row}", f"{row[0]:.3f}")
         row += 1.0
+    print("%.4f, %5.1f%% of %d|%s" % (loss.item(), loss, correct, loss), "%d" % loss.item() + " %-9.2e|" % float(loss))     # noqa: UP031
+    print("%(loss)g %(loss)+.1f %(of)i" % {"loss": loss.item(), "of": len(x)}, "%r %.0f" % (loss.item(), 2.0))     # noqa: UP031
     if correct.item() > 1:
         print(f"{correct.item()} are positive", file=sys.stdout)
 
@@ -139,7 +141,7 @@ def printed(model: Any, around: Any, x: aj.Tensor) -> None:
 @traces(3)
 def printed_in_another_way(model: Any, around: Any, x: aj.Tensor) -> None:
     text = f"{loss_of(model, x):.4f}"
-    print(text, f"{text:>9}")
+    print(text, f"{text:>9}", "%*.2f" % (9, float(loss_of(model, x))))      # noqa: UP031
 
 
 @traces(3)      # files of the function are no place for calls
