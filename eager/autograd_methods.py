@@ -23,7 +23,7 @@ from adjit.eager.transfer import moved
 from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError, TraceError, UnsupportedError
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.types import is_complex, is_inexact
-from adjit.tracer.array import TracedArray, view_of
+from adjit.tracer.array import TracedArray, known_for_text, view_of
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.flow.printed_texts import mark_of_text
 from adjit.tracer.scope import is_tracing
@@ -396,8 +396,11 @@ def _repr(self: Tensor) -> str:
     if isinstance(array, TracedArray):
         if (mark := mark_of_text(self, None)) is not None:
             return mark
-        kind = array.value.type if array.scope.open else array.dtype
-        return f"<placeholder for a tensor {kind}, in a function that is traced>"
+        known = known_for_text(array)
+        if known is None:
+            kind = array.value.type if array.scope.open else array.dtype
+            return f"<placeholder for a tensor {kind}, in a function that is traced>"
+        array = known
     node = _grad_fn(self)
     where = device_of(array)
     return tensor_repr(array.copied() if isinstance(array, DeviceLeaf) else array, None if node is None else node.name(),

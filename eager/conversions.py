@@ -24,7 +24,7 @@ from adjit.eager.tensor import Tensor, new_tensor, note_wrapper, own_tensor, ten
 from adjit.eager.transfer import moved
 from adjit.ir.errors import ArgumentError, DTypeError, NonDifferentiableError, ShapeError, UnsupportedError
 from adjit.ir.types import bfloat16, is_complex, is_float
-from adjit.tracer.array import TracedArray, wrap
+from adjit.tracer.array import TracedArray, known_for_text, wrap
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_errors import write_refused
 from adjit.tracer.array_wrapper import DeviceLeaf
@@ -453,8 +453,11 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 def _format(self: Tensor, form: str) -> str:
     if is_tracing() and not (form and self.shape) and (mark := mark_of_text(self, form)):
         return mark
-    if self.shape or (not form and is_tracing()):
+    if self.shape:
         return object.__format__(self, form)
+    if is_tracing() and not form:
+        known = known_for_text(_content(self))
+        return object.__format__(self, "") if known is None else str(known.item())
     return format(_item(self), form)
 
 

@@ -38,6 +38,7 @@ from adjit.runtime.warmup import WARM_UP
 from adjit.tracer.array_wrapper import IdentityKeyed
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.flow.lifted_numbers import ARGUMENT, NotLiftable
+from adjit.tracer.guards.printing import printing_on, prints_of_last_traces
 from adjit.tracer.guards.snapshot import restore_written
 from adjit.tracer.libraries import own_code
 from adjit.tracer.reentrancy import is_reentrant
@@ -152,7 +153,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
             needed = [int(str(source[1])) for source in error.sources if source[0] == ARGUMENT]
             if not needed:
                 raise
-            with self._integers.needed(needed):
+            with self._integers.needed(needed), printing_on(fun, prints_of_last_traces()):
                 return self.call(fun, args, kwargs)
 
     def _run(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -515,6 +516,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         first guards, if they are known; `again`: number of traces for this call before; `tried`: programs that missed a guard."""
         last = self._cache.last
         program, captured = self._compile(fun, args, kwargs, signature, update_in_place, outcomes, flow, tried)
+        prints = prints_of_last_traces()
         try:
             result = program.run(signature, captured)
             program.trace.by_python.clear()
@@ -527,13 +529,15 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
             self._cache.take_back(program.signature.key, program, last)
             if isinstance(error, DonationError) and program.updating:       # kernels do not write to shared memory: copy instead
                 signature = self._of_these_rows(signature, "an array that is written to shares its memory")
-                return self._first_call(fun, args, kwargs, signature, update_in_place=False, outcomes=outcomes)
+                with printing_on(fun, prints):
+                    return self._first_call(fun, args, kwargs, signature, update_in_place=False, outcomes=outcomes)
             if not isinstance(error, GuardMiss):
                 raise
             outcomes = program.until(error)     # a sum differs in its last bit from that of the trace
-        if again == MAX_TRACES_FOR_A_CALL:
-            return self._step_by_step(fun, args, kwargs, signature)
-        return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1, program.flow, tried)
+        with printing_on(fun, prints):
+            if again == MAX_TRACES_FOR_A_CALL:
+                return self._step_by_step(fun, args, kwargs, signature)
+            return self._first_call(fun, args, kwargs, signature, update_in_place, outcomes, again + 1, program.flow, tried)
 
     def _another_way(self, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], signature: CallSignature,
                      program: Program, outcomes: tuple[Outcome, ...]) -> Any:

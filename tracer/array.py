@@ -135,7 +135,7 @@ class TracedArray(ArrayContent):
             module = frame.f_globals.get("__name__", "")
         use = use_of_text(frame)
         in_trace_alone = module == PRINTING and frame.f_code.co_name != "text_of" and not self.is_of_call
-        if use in ("shown", "printed") and (seen := self.shown(use == "printed" and not in_trace_alone, shown)) is not None:
+        if use in ("shown", "logged", "printed") and (seen := self.shown(use == "printed" and not in_trace_alone, shown)) is not None:
             return seen
         try:
             return convert(self._number_or_array())
@@ -429,6 +429,25 @@ def check_finite(x: TracedArray) -> None:
 def known_array(x: TracedArray) -> np.ndarray:
     """The content of an array of up to `MAX_KNOWN_ELEMENTS` elements for the call that is being traced, as `known_value`."""
     return np.array(x.tolist(), x.dtype).reshape(x.shape)
+
+
+def known_for_text(x: TracedArray) -> np.ndarray | None:
+    """The content of an array for the call that is being traced, as a decision, where Python uses the text of a tensor. None in a debugger,
+    and where there is none for an exception to show."""
+    active, frame = active_scope(), sys._getframe(1)
+    if not x.scope.open or x.scope.root.values is None or active is None or not isinstance(active.builder, GraphBuilder):
+        return None
+    while frame.f_back is not None and is_ours(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    use = use_of_text(frame)
+    if use == "shown":
+        return None
+    try:
+        return known_array(x.without_derivative())
+    except TraceError:
+        if use == "raised":
+            return None
+        raise
 
 
 def known_true(x: TracedArray) -> bool:

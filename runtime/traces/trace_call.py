@@ -29,7 +29,6 @@ ANYWHERE = "anywhere"
 """Place of numbers of tensors which says that Python needs them, without that it is known where."""
 
 
-@printing_once()
 def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
                signature: CallSignature, outcomes: Sequence[Outcome],
                flow: FlowGraph | None, no_call: bool = False) -> tuple[Trace, Captured | None, FlowGraph | None]:
@@ -37,6 +36,13 @@ def trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     With `no_call`, the arguments are none of a call: what the function stores or writes before an exception is taken back, and Python
     writes to no array from outside.
     """
+    with printing_once(fun):
+        return _trace_call(fun, args, kwargs, static_names, signature, outcomes, flow, no_call)
+
+
+def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], static_names: frozenset[str],
+                signature: CallSignature, outcomes: Sequence[Outcome],
+                flow: FlowGraph | None, no_call: bool) -> tuple[Trace, Captured | None, FlowGraph | None]:
     same: Pairs = ()
     early: tuple[np.ndarray, ...] = ()
     wanted: tuple[np.ndarray, ...] | None = ()

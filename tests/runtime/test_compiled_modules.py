@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -147,10 +148,18 @@ def test_a_change_whose_line_is_not_known_says_so() -> None:
         aj.compile(module)(aj.tensor(np.ones((6, 4), np.float32)))
 
 
-def test_a_placeholder_says_that_it_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    aj.compile(lambda x: print(", ".join([str(x.sum()), str(x * 2)])))(aj.tensor([1.0, 2.0]))
-    text = "<placeholder for a tensor {}, in a function that is traced>"
-    assert capsys.readouterr().out == f"{text.format('f32[]')}, {text.format('f32[2]')}\n"
+def test_texts_that_python_uses_are_those_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(x: aj.Tensor, n: int) -> None:
+        print("begin")
+        print(", ".join([str(x.sum()), str(x * 2)]), str(x.sum()).rjust(13) + f"{x[0]}".ljust(5) + "|")
+        print(json.dumps({"n": n}))     # Python needs the integer, which ends a trace that has printed
+
+    compiled, texts = aj.compile(shown), []
+    for function in (shown, compiled):
+        for n in range(4):
+            function(aj.tensor([1.0, 2.0 + n % 2]), n)
+        texts.append(capsys.readouterr().out)
+    assert texts[1] == texts[0]
 
 
 def test_explain_lists_all_programs() -> None:

@@ -17,9 +17,12 @@ from adjit.tracer.flow.bytecode_flow import flow_of
 from adjit.tracer.flow.frames import READABLE, stack_of
 from adjit.tracer.guards import printing
 
-SHOWING = frozenset({"logging", "warnings", "_warnings", "traceback", "pdb", "bdb", "cmd", "code", "doctest", "unittest", "_pytest",
-                     "pluggy", "IPython", "ipykernel", "_pydevd_bundle", "pydevd", "debugpy", "rich", "loguru", "tqdm", "icecream"})
-"""Libraries that show texts to people."""
+LOGGING = frozenset({"logging", "warnings", "_warnings", "loguru", "tqdm"})
+"""Libraries by which a program shows texts to people."""
+
+SHOWING = frozenset({"traceback", "pdb", "bdb", "cmd", "code", "doctest", "unittest", "_pytest", "pluggy", "IPython", "ipykernel",
+                     "_pydevd_bundle", "pydevd", "debugpy", "rich", "icecream"})
+"""Libraries that show people a program."""
 
 PRINTING = printing.__name__     # whose `print` stands for Python's in a trace
 _PASSING = frozenset({"dataclasses", "reprlib", "collections"})
@@ -50,13 +53,15 @@ def _instructions_of(code: CodeType) -> _Instructions:
 
 
 def use_of_text(frame: FrameType | None) -> str:
-    """What becomes of the text that the code of `frame` makes or has made: "printed" by `print`, "shown" otherwise, "raised" as part of an
-    exception, or "used"."""
+    """What becomes of the text that the code of `frame` makes or has made: "printed" by `print`, "logged" into a file, "shown" otherwise,
+    "raised" as part of an exception, or "used"."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         library = module.partition(".")[0]
         if module == PRINTING:
             return "printed"
+        if library in LOGGING:
+            return "logged"
         if library in SHOWING or (library == "pprint" and frame.f_code.co_name in ("pprint", "pp")):
             return "shown"
         if library not in _PASSING and library != "pprint" and frame.f_code.co_name not in _TEXT_METHODS:
@@ -187,4 +192,4 @@ def _use_by(called: list[Any]) -> str:
         return ""
     is_file = issubclass(owner, io.TextIOWrapper) and getattr(function, "__name__", "") == "write"
     library = str(getattr(function, "__module__", None) or "").partition(".")[0]
-    return "shown" if is_file or library in SHOWING else "used"
+    return "logged" if is_file or library in LOGGING else "shown" if library in SHOWING else "used"

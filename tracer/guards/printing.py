@@ -27,18 +27,23 @@ class _Call:
 
 
 class _Traces(threading.local):
-    """Call under way in a thread; None outside of one that is traced."""
+    """Call under way in a thread; None outside of one that is traced. `last` is the one whose traces ended last, and `again` one that is
+    traced again, with its function."""
 
     call: _Call | None = None
+    last: _Call | None = None
+    again: tuple[Any, _Call | None] = None, None
 
 
 _traces = _Traces()
 
 
 @contextmanager
-def printing_once() -> Iterator[None]:
-    """Have `print` in the functions that are traced within the block, or the decorated function, quiet behind the first whole trace."""
-    outer, _traces.call = _traces.call, (call := _Call())
+def printing_once(fun: Callable[..., Any]) -> Iterator[None]:
+    """Have `print` in the function that is traced within the block quiet behind the first whole trace for a call."""
+    owner, known = _traces.again
+    call = known if known is not None and owner == fun else _Call()
+    outer, _traces.call, _traces.last = _traces.call, call, call
     try:
         yield
     except Exception:
@@ -46,7 +51,24 @@ def printing_once() -> Iterator[None]:
             show()
         raise
     finally:
-        _traces.call = outer
+        _traces.call, call.unshown = outer, []
+
+
+def prints_of_last_traces() -> Any:
+    """What the traces that ended last have printed, for `printing_on`; they are forgotten then."""
+    last, _traces.last = _traces.last, None
+    return last
+
+
+@contextmanager
+def printing_on(fun: Callable[..., Any], prints: Any) -> Iterator[None]:
+    """Have further traces of a function within the block print as those before for the same call, which went another way than its program
+    does; `prints` are theirs, or None for the first traces of a call."""
+    outer, _traces.again = _traces.again, (fun, prints)
+    try:
+        yield
+    finally:
+        _traces.again = outer
 
 
 def note_trace() -> None:
