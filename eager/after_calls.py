@@ -26,6 +26,7 @@ class CallAfter(NamedTuple):
     kwargs: dict[str, Any]
     location: Location | None
     marks: list[tuple[dict[str, Any], str, Any]]       # entries that hold marks behind it, with what they held
+    what: str = "a schedule steps"
 
     def __call__(self, given: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         """Make the call with the arguments of a call of the program."""

@@ -111,7 +111,7 @@ class Capture:
         self.made: dict[int, tuple[weakref.ref[Any], Location | None]] = {}        # modules and optimisers, by identity
         self.shared: dict[int, tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]] = {}      # by identity: base and maker
         self.requires_grad_set_at: dict[int, Location | None] = {}      # by the identity of tensors: where requires_grad was set last
-        self.calls_after: list[Any] = []        # those that each call of the program makes at its end, `CallAfter`
+        self.calls_after: list[Any] = []        # those that each call of the program makes at its end: `CallAfter`, `BackwardAfter`
         self.arguments = 0
         self._by_memory: dict[MemoryKey | int, CapturedTensor] = {}
         self.owners: dict[int, Tensor] = {}        # of gradients that existed before the trace

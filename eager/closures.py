@@ -63,8 +63,8 @@ def _apply_closure_on(device: str | None, function: Callable[..., Any], args: tu
                 raise TraceError("gradients are set within a function that is differentiated or run as a checkpoint", find_user_location(),
                                  hint="call backward() outside of that function")
         if capture.calls_after:
-            raise TraceError("a schedule steps within a function that is differentiated or run as a checkpoint",
-                             capture.calls_after[0].location, hint="call scheduler.step() outside of that function")
+            raise TraceError(f"{capture.calls_after[0].what} within a function that is differentiated or run as a checkpoint",
+                             capture.calls_after[0].location, hint="do so outside of that function")
         arrays = [as_traced(result) for result in results if isinstance(result, (Tensor, TracedArray))]
         written = [entry for entry in entries if entry.content.value is not entry.value and entry.shares is None]
         graph = builder.build([array.value for array in (*arrays, *(entry.content for entry in written))])

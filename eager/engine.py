@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from adjit.eager import tensor_arithmetic
 from adjit.eager.capture import current_capture
 from adjit.eager.device import device_of, on_device
 from adjit.eager.modes import enable_grad, modes, no_grad, switches
-from adjit.eager.node import AccumulateGrad, Edge, Node, unpack
+from adjit.eager.node import AccumulateGrad, Edge, Node, edge_of, unpack
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.eager.user_function import FunctionNode
-from adjit.ir.errors import AnomalyError, GraphFreedError, Role, ShapeError, TraceError, UnsupportedError
+from adjit.ir.errors import AnomalyError, GraphFreedError, Location, Role, ShapeError, TraceError, UnsupportedError
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.scope import active_scope, is_tracing
@@ -114,8 +114,51 @@ class DeviceArrays(Arrays):
         return new_tensor(cotangent.copy()) if isinstance(cotangent, DeviceLeaf) else super().to_tensor(cotangent)
 
 
+class BackwardAfter(NamedTuple):
+    """Backward pass through the graph of a tensor from outside, which each call of a program makes when all else is done. `args` are the
+    tensor and its cotangent."""
+
+    args: tuple[Any, ...]
+    retain_graph: bool
+    location: Location | None
+    kwargs: Mapping[str, Any] = {}
+    what: str = "a backward pass reaches a graph that was built outside"
+
+    def __call__(self, given: tuple[tuple[Any, ...], Mapping[str, Any]]) -> None:
+        """Run the pass with the tensor and the cotangent of a call."""
+        tensor, cotangent = given[0]
+        backward([(edge_of(tensor), cotangent)], self.retain_graph, False)
+
+    def without_values(self) -> BackwardAfter:
+        """The pass without values of the trace."""
+        return self._replace(args=())
+
+    def unmark(self) -> None:
+        """Do nothing: a backward pass sets no numbers of Python's."""
+
+
+def leaves_behind(node: Node | None) -> set[int] | None:
+    """Identities of the leaves that a backward pass from a node reaches; None if there is a hook on the way, or a graph that was freed."""
+    found, seen, stack = set(), set(), [] if node is None else [node]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, AccumulateGrad):
+            found.add(id(node.variable))
+        elif node.saved is None or node.result_hooks or node.pre_hooks or node.post_hooks:
+            return None
+        stack += [edge[0] for edge in node.edges if edge is not None]
+    return found
+
+
 class Tensors:
-    """Arithmetic on tensors: operations are recorded if gradients are on, or captured."""
+    """Arithmetic on tensors: operations are recorded if gradients are on, or captured. The graphs of tensors from outside of a trace are
+    left to its calls."""
+
+    def __init__(self, retain_graph: bool):
+        self.retain_graph = retain_graph
 
     def add(self, first: Cotangent, second: Cotangent) -> Cotangent:
         return tensor_arithmetic.add(first[0], second[0]), False
@@ -134,7 +177,12 @@ class Tensors:
         capture = current_capture()
         node = None if capture is None else capture.node_before(variable)
         if node is not None:
-            _check_trace(node)
+            assert capture is not None
+            scope = active_scope()
+            if scope is None or scope is not scope.root or modes.grad or leaves_behind(node) is None:
+                _check_trace(node)
+            capture.calls_after.append(BackwardAfter((variable, cotangent[0]), self.retain_graph, find_user_location()))
+            return
         known = variable.grad       # type: ignore[attr-defined]
         if known is None:
             variable.grad = tensor_arithmetic.own(cotangent[0])     # type: ignore[attr-defined]
@@ -158,7 +206,7 @@ def backward(roots: Sequence[tuple[Edge, Any]], retain_graph: bool, create_graph
     and their cotangents are returned as tensors; `accumulate` adds the cotangents of leaves to their `.grad`.
     """
     on_tensors = create_graph or is_tracing()
-    arithmetic: Arithmetic = Tensors() if on_tensors else DeviceArrays() if switches.devices else Arrays()
+    arithmetic: Arithmetic = Tensors(retain_graph) if on_tensors else DeviceArrays() if switches.devices else Arrays()
     needed = None if targets is None else _leading_to([edge for edge, _ in roots], targets)
     found: dict[int, Any] = {}
     with (enable_grad() if create_graph else no_grad()), np.errstate(all="ignore"):

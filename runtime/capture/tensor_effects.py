@@ -11,12 +11,13 @@ import numpy as np
 
 from adjit.eager.after_calls import marks_taken_back
 from adjit.eager.capture import Capture, CapturedTensor, Hyperparameter, memory_key, new_parameter, overlapping
+from adjit.eager.engine import BackwardAfter, leaves_behind
 from adjit.eager.in_place import assign
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
 from adjit.eager.tensor import Tensor, new_tensor
 from adjit.ir.dataclass import dataclass
-from adjit.ir.errors import UnsupportedError
+from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
 from adjit.ir.types import F64, I64, TensorType
 from adjit.runtime.capture.aliases import Alias, find_alias, in_order
@@ -153,7 +154,21 @@ class CapturedFunction:
             if entry.content.value is not entry.value and entry.shares is None:
                 self.writes.append((entry, self._add(entry.content)))
         self.capture.check_writes()
+        self._check_outer_graphs()
         return self._arrays
+
+    def _check_outer_graphs(self) -> None:
+        """Raise `TraceError` if a backward pass through a graph that was built outside would come too late: the function reads or sets a
+        gradient that it adds to, or uses the leaf itself."""
+        known = {*self.capture.entries, *self.capture.gradients}
+        for call in self.capture.calls_after:
+            if isinstance(call, BackwardAfter):
+                tensor = call.args[0]
+                if id(tensor) in self.capture.gradients or known & (leaves_behind(self.capture.node_before(tensor)) or set()):
+                    raise TraceError(
+                        f"a backward pass in a compiled function reaches the graph of a tensor of shape {tensor.shape} that was built "
+                        "outside of it, from leaves that the function uses, too", call.location,
+                        hint="build the graph within the function, call backward() outside of it, or detach() the tensor")
 
     def _run(self, scope: Scope, args: Any, kwargs: Any) -> Any:
         """The result of the function; with what it stored in modules and optimisers, if it did."""
@@ -338,6 +353,7 @@ class Effects:
         self.switched = tuple((function.ref(entry), now) for entry, now in function.switched)
         self.slots = tuple(function.slots)
         self.calls_after = tuple(call.without_values() for call in capture.calls_after)
+        self._outer = tuple(function.owner(call.args[0]) for call in capture.calls_after if isinstance(call, BackwardAfter))
         self.identical = tuple((function.owner(tensor), slot) for tensor, slot in function.identical)
         self.slot_refs = tuple(dict.fromkeys(ref for ref, _ in self.identical if ref.slot is not None))
         self.contents = tuple(
@@ -414,7 +430,19 @@ class Effects:
                 return None
         if self.identical and not self._slots_hold(all_leaves):
             return None
+        if self._outer and not self._outer_graphs_are_alone(all_leaves):
+            return None
         return found if self.state_guard.holds() else None
+
+    def _outer_graphs_are_alone(self, all_leaves: Sequence[Any]) -> bool:
+        """True if graphs from outside that a backward pass goes through can be gone through, and reach no tensor of the program."""
+        known = {*self.fixed, *(id(all_leaves[position]) for position in self.positions), *(id(owner) for owner, _, _ in self._owners)}
+        for ref in self._outer:
+            tensor = ref.find(all_leaves)
+            leaves = None if tensor.is_leaf else leaves_behind(tensor.grad_fn)
+            if leaves is None or known & leaves:
+                return False
+        return True
 
     def _slots_hold(self, all_leaves: Sequence[Any]) -> bool:
         """True if slots hold the same tensors as one another exactly where they did, other ones than the program has from elsewhere, and

@@ -353,19 +353,36 @@ def test_reports_speak_of_both_halves() -> None:
     assert len(f.kernels()) >= 1
 
 
-def test_a_backward_pass_into_what_was_computed_outside_is_refused() -> None:
-    @aj.compile
-    def f(y: Any) -> Any:
-        y.sum().backward()
-        return y.detach()
+def test_a_backward_pass_goes_on_into_what_was_computed_outside() -> None:
+    """When the program is done: so it is refused where the function uses the leaves, or the way there has hooks."""
+    def step(y: Any, factor: Any) -> Any:
+        (y * factor).square().sum().backward()
+        return y.detach() + 1
 
-    x = leaf(3)
+    x, w, compiled = leaf(3), leaf(3), aj.compile(step, backend="interpret")
+    data = x.double()
+    for function in (step, compiled):
+        for _ in range(3):
+            function(x * w.exp(), aj.tensor(2.0))
+            function(data, aj.tensor(3.0))
+    assert compiled.cache_info().traces == 2
+    gradients = [x.grad.tolist(), w.grad.tolist()]
+    x.grad = w.grad = None
+    for _ in range(6):
+        step(x * w.exp(), aj.tensor(2.0))
+        step(data, aj.tensor(3.0))
+    np.testing.assert_allclose([x.grad.tolist(), w.grad.tolist()], gradients, 1e-6)
+    with pytest.raises(TraceError, match=r"leaves that the function uses, too[\s\S]*detach\(\)"):
+        compiled(x * 2, x)
+    (hooked := x * 2).register_hook(lambda gradient: None)
     with pytest.raises(TraceError, match=r"detach\(\)"):
-        f(x * 2)
-    assert x.grad is None
-    y = x * 2
-    (gradient,) = aj.compile(lambda y: aj.autograd.grad((y * y).sum(), y))(y)
-    close(gradient, 2 * y)
+        compiled(hooked, w.detach())
+    freed = x * x
+    freed.sum().backward()
+    with pytest.raises(TraceError, match="was run outside"):
+        compiled(freed, w.detach())
+    (gradient,) = aj.compile(lambda y: aj.autograd.grad((y * y).sum(), y))(data)
+    close(gradient, 2 * data)
 
 
 @pytest.mark.parametrize("budget", [0, 0.5, 10_000])
