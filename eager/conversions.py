@@ -76,11 +76,16 @@ def install() -> None:
         setattr(Tensor, name, member if member.__name__ == name else signatures.named(member, name))
     for name, part in {"real": _real, "imag": _imag}.items():
         setattr(Tensor, name, property(part, functools.partial(_set_part, name)))
-    for name, getter in {"is_nested": _is_false, "output_nr": _output_number,
+    for name, getter in {**dict.fromkeys(_NEVER, _is_false), "layout": _layout, "output_nr": _output_number,
                          "T": _reversed, "mT": _matrix_transposed, "H": _matrix, "mH": _adjoint,
                          "device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu,
                          "nbytes": _nbytes, "itemsize": _element_size}.items():
         setattr(Tensor, name, property(getter))
+
+
+_NEVER = ("is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized", "is_sparse", "is_sparse_csr",
+          "is_vulkan", "is_xla", "is_xpu")
+"""What no tensor is: of a device or a layout that there is not."""
 
 
 # -- other dtypes, other memory
@@ -546,6 +551,11 @@ def _is_cpu(self: Tensor) -> bool:
 def _device(self: Tensor) -> device:
     """Device whose memory holds the elements: `device("cpu")`, or `device("cuda:0")`. Within a compiled function that of its program."""
     return device_of(self.array)
+
+
+def _layout(self: Tensor) -> str:
+    """Layout of the elements: always "strided", as `aj.strided`."""
+    return "strided"
 
 
 def _is_false(self: Tensor) -> bool:
