@@ -8,23 +8,27 @@ that of `runtime/cuda/device_loops.py`, by which the host runs the same loops wh
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adjit.codegen.cuda.control_kernels import (
     checkpoint_count_kernel,
     checkpoint_kernel,
     clearing_kernel,
+    clearing_status_kernel,
     copying_kernel,
     counting_kernel,
     deciding_kernel,
+    gate_kernel,
     starting_kernel,
     stepping_kernel,
 )
 from adjit.codegen.cuda.kernel import Kernel, Launch, Pointer
-from adjit.codegen.cuda.nodes import CHECKS, WORK, Conditional, GraphNode, HostNode, Node
+from adjit.codegen.cuda.nodes import CHECK_WORDS, CHECKS, STATUS, WORK, Conditional, GraphNode, HostNode, Node
 from adjit.codegen.cuda.target import FLAT_THREADS, MAX_LOAD_BYTES
 from adjit.ir.analysis.buffer_assignment import region_memory
 from adjit.ir.dataclass import dataclass
@@ -67,10 +71,13 @@ class _Frame:
     """Memory of a program: the places of its arena, its parameters and its results; without any, those of the outermost."""
 
     program: DeviceProgram
+    first_check: int                    # number of the program's first check among those of all programs
     places: tuple[_Place | None, Sequence[_Place], Sequence[_Place | None]] | None = None
 
     def place(self, slot: Slot) -> _Place:
-        if self.places is None or slot.space in (CHECKS, WORK):
+        if slot.space == CHECKS:
+            return _Place(slot.offset_by(_WORD * CHECK_WORDS * self.first_check), _WORD)
+        if self.places is None or slot.space == WORK:
             return _Place(slot, self.program.alignment(slot))
         arena, params, results = self.places
         found = arena if slot.space == "arena" else (params if slot.space == "param" else results)[slot.offset]
@@ -83,45 +90,125 @@ _Move = tuple[_Place, _Place, int]
 
 
 class _Graph:
-    """Nodes of a graph, or of the body of a conditional node, in the order in which they are added."""
+    """Nodes of a graph, or of the body of a conditional node, in the order in which they are added. Behind a *gate*, which looks at checks
+    of indices, they are the body of a branch: it is taken if all are in range. `loop` is the handle of the loop whose body the graph is:
+    the gates of the body end it.
 
-    def __init__(self) -> None:
-        self.nodes: list[GraphNode] = []
+    Nodes are numbered in order, whatever branch they are in; one in a branch need not wait for those before the gate."""
+
+    def __init__(self, handles: Iterator[int], loop: int | None = None) -> None:
+        self.count = 0
+        self.pending: dict[Op, tuple[_Place, int]] = {}     # checks that no gate has looked at: their words, and their numbers
+        self.is_unsure = False                              # a loop or a branch before may have failed
+        self._handles, self._loop = handles, loop
+        self._nodes: list[GraphNode] = []
+        self._part = self._nodes            # what nodes are added to: that, or the branch behind the last gate
+        self._places: dict[int, int] = {}   # numbers within that, by number of the node
+        self._gate: Callable[[bool], int | None] = lambda goes_on: None
 
     def add(self, node: GraphNode) -> After:
-        self.nodes.append(node)
-        return (len(self.nodes) - 1,)
+        after = tuple(sorted(self._places[number] for number in node.after if number in self._places))
+        self._places[self.count] = len(self._part)
+        self._part.append(replace(node, after=after))
+        self.count += 1
+        return (self.count - 1,)
 
     def ends(self, first: int, after: After) -> After:
         """The nodes from number `first` on for which none of them waits; `after` if there are none."""
-        waited = {number for node in self.nodes[first:] for number in node.after}
-        return tuple([number for number in range(first, len(self.nodes)) if number not in waited]) or after
+        own = {place: number for number, place in self._places.items() if number >= first}
+        waited = {place for each in own for place in self._part[each].after}
+        return tuple([number for place, number in own.items() if place not in waited]) or after
+
+    def settle(self, op: Op) -> None:
+        """Have what follows wait for what the checks so far have found, and be left out if an index is out of range."""
+        if self.pending or self.is_unsure:
+            self._close()
+            checks, place = [*self.pending.values()], len(self._nodes)
+            waited = {number for node in self._nodes for number in node.after}
+            after = tuple([number for number in range(place) if number not in waited])
+
+            def gate(goes_on: bool) -> int | None:
+                handle = next(self._handles) if goes_on else None
+                handles = tuple([each for each in (handle, self._loop) if each is not None])
+                launch = Launch(gate_kernel(len(checks), goes_on, self._loop is not None), 1, (
+                    Pointer("check", 0, _WORD * CHECK_WORDS),) * (1 + len(checks)), tuple([number + 1 for _, number in checks]))
+                self._nodes[place:place + 1] = [Node(launch, (Slot(STATUS, 0), *(words.slot for words, _ in checks)), after, op, handles)]
+                return handle
+
+            gate(False)
+            self._gate, self._part, self._places = gate, [], {}
+            self.pending.clear()
+            self.is_unsure = False
+
+    def _close(self) -> None:
+        """End the branch behind the last gate."""
+        if self._part is not self._nodes and self._part:
+            place, handle = len(self._nodes) - 1, self._gate(True)
+            assert handle is not None
+            self._nodes.append(Conditional(False, handle, tuple(self._part), (place,)))
+        self._part = self._nodes
+
+    def finish(self, op: Op) -> tuple[GraphNode, ...]:
+        """The nodes. What checks have found is in the status of the call."""
+        if self.pending:
+            self.settle(op)
+        self._close()
+        return tuple(self._nodes)
 
 
 class ConditionalNodes:
     """Graphs of a program whose loops and branches stay on the device. Counting loops take `words` from the given number on."""
 
     def __init__(self, program: DeviceProgram, words: int):
-        self.words, self._handles = words, 0
-        self._outermost = _Frame(program)
+        self.words, self._handles = words, itertools.count()
+        self._begun: After = ()
+        programs = list(program.programs())
+        starts = itertools.accumulate([len(each.checks) for each in programs], initial=0)
+        self._first_checks = {id(each): start for each, start in zip(programs, starts, strict=False)}
+        self._outermost = _Frame(program, 0)
 
     def graph(self, numbers: Sequence[int]) -> tuple[GraphNode, ...]:
-        """Some nodes of the program as nodes of a graph."""
-        made = _Graph()
-        self._nodes(made, self._outermost, numbers, ())
-        return tuple(made.nodes)
+        """Some nodes of the program as nodes of a graph, which the host looks at the checks of."""
+        made = _Graph(self._handles)
+        self._nodes(made, self._outermost, numbers, (), by_host=True)
+        return made.finish(self._outermost.program.nodes[numbers[0]].op)
 
-    def _nodes(self, graph: _Graph, frame: _Frame, numbers: Sequence[int], entry: After) -> After:
-        """Add nodes of a program, after `entry`. Returns the nodes after which all are done."""
-        first, done = len(graph.nodes), dict[int, After]()
+    def whole(self) -> tuple[GraphNode, ...]:
+        """All nodes of the program as those of a graph that checks indices. What may fail comes first, before arguments are written."""
+        made, op = _Graph(self._handles), self._outermost.program.nodes[0].op
+        self._begun = made.add(Node(_launch(clearing_status_kernel(), 1), (Slot(STATUS, 0),), (), op))
+        self._region_nodes(made, self._outermost, (), op)
+        return made.finish(op)
+
+    def _region_nodes(self, graph: _Graph, frame: _Frame, entry: After, op: Op) -> After:
+        first, number = frame.program.before_checks(), graph.count
+        rest = sorted({*range(len(frame.program.nodes))}.difference(first))
+        done = self._nodes(graph, frame, first, entry)
+        if rest and first:
+            graph.settle(op)
+        self._nodes(graph, frame, rest, entry, done)
+        return graph.ends(number, entry)
+
+    def _nodes(self, graph: _Graph, frame: _Frame, numbers: Sequence[int], entry: After, known: Mapping[int, After] = MappingProxyType({}),
+               by_host: bool = False) -> dict[int, After]:
+        """Add nodes of a program, after `entry`. Returns the nodes after which each is done; `known` are those of nodes before."""
+        done = dict(known)
         for number in numbers:
             node = frame.program.nodes[number]
+            check = next((slot for slot in node.places if slot.space == CHECKS), None)
+            if not by_host and (isinstance(node, HostNode) or (check is None and node.op in graph.pending)):
+                graph.settle(node.op)
             after = tuple(sorted({end for other in node.after for end in done.get(other, ())})) or entry
             if isinstance(node, HostNode):
-                done[number] = self._flow(graph, frame, node, after)
-            else:
-                done[number] = graph.add(_placed(node.launch, [frame.place(slot) for slot in node.places], after, node.op))
-        return graph.ends(first, entry)
+                fails = any(program.may_fail for program in node.programs)
+                begun = self._begun if fails and frame is self._outermost else ()
+                done[number] = self._flow(graph, frame, node, (*after, *begun))
+                graph.is_unsure |= fails
+                continue
+            done[number] = graph.add(_placed(node.launch, [frame.place(slot) for slot in node.places], after, node.op))
+            if check is not None and not by_host:
+                graph.pending[node.op] = frame.place(check), frame.first_check + check.start // (_WORD * CHECK_WORDS)
+        return done
 
     # -- loops and branches
 
@@ -142,7 +229,7 @@ class ConditionalNodes:
         length, slices, carries = op.attrs["length"], op.attrs["slices"], len(flow.carried)
         if not length:
             return after
-        word, handle = Slot(CHECKS, 0, _WORD * self.words), self._new_handle()
+        word, handle = Slot(CHECKS, 0, _WORD * self.words), next(self._handles)
         self.words += 1
         given = [place.stepping(word, value.type.nbytes, length)
                  for place, value in zip(flow.operands[carries:carries + slices], body.params[carries:], strict=False)]
@@ -150,13 +237,14 @@ class ConditionalNodes:
                 for place, value in zip(flow.results[:len(flow.results) - carries], body.results, strict=False)]
         reverse = op.attrs["reverse"]
         after = graph.add(_counting(starting_kernel(), op, after, word, [length - 1 if reverse else 0], handle))
-        inner = _Graph()
+        inner = _Graph(self._handles, handle)
         ends = self._region(inner, flow, 0, (*flow.carried, *given, *flow.operands[carries + slices:]), rows, ())
+        inner.settle(op)
         inner.add(_counting(counting_kernel(), op, ends, word, [_DOWN if reverse else 1, length], handle))
-        return graph.add(Conditional(True, handle, tuple(inner.nodes), after))
+        return graph.add(Conditional(True, handle, inner.finish(op), after))
 
     def _while(self, graph: _Graph, flow: _Flow, after: After) -> After:
-        op, carries, handle = flow.op, len(flow.carried), self._new_handle()
+        op, carries, handle = flow.op, len(flow.carried), next(self._handles)
         params = (*flow.carried, *flow.operands[carries:])
         (offset,) = region_memory(op.regions)[0][0]
         assert offset is not None
@@ -168,15 +256,17 @@ class ConditionalNodes:
 
         def decide(graph: _Graph, after: After) -> After:
             ends = self._region(graph, flow, 0, params, [flag], after, carries=False)
+            graph.settle(op)
             return graph.add(_decision(op, flag, {True: handle}, ends))
 
         after = decide(graph, after)
-        inner = _Graph()
+        inner = _Graph(self._handles, handle)
         ends = self._region(inner, flow, 1, params, (), self._checkpoints(inner, flow, checkpointed, most) if most else ())
+        inner.settle(op)
         if most:
             ends = inner.add(_placed(_launch(checkpoint_count_kernel(), 2, [most]), flow.results[:2], ends, op))
         decide(inner, ends)
-        return graph.add(Conditional(True, handle, tuple(inner.nodes), after))
+        return graph.add(Conditional(True, handle, inner.finish(op), after))
 
     def _checkpoints(self, graph: _Graph, flow: _Flow, checkpointed: Sequence[int], most: int) -> After:
         """Add the launches that save the carried values if the iteration is a checkpoint."""
@@ -196,13 +286,14 @@ class ConditionalNodes:
         op, bodies = flow.op, list[tuple[bool, tuple[GraphNode, ...]]]()
         params = (*flow.carried, *flow.operands[1 + len(flow.carried):])
         for outcome in (True, False):
-            inner = _Graph()
+            inner = _Graph(self._handles)
             self._region(inner, flow, 0 if outcome else 1, params, flow.results[:len(flow.results) - len(flow.carried)], ())
-            if inner.nodes:         # drivers before that of CUDA 12.8 do not end a conditional node without any
-                bodies.append((outcome, tuple(inner.nodes)))
+            nodes = inner.finish(op)
+            if nodes:               # drivers before that of CUDA 12.8 do not end a conditional node without any
+                bodies.append((outcome, nodes))
         if not bodies:
             return after
-        handles = {outcome: self._new_handle() for outcome, _ in bodies}
+        handles = {outcome: next(self._handles) for outcome, _ in bodies}
         after = graph.add(_decision(op, flow.operands[0], handles, after))
         for outcome, body in bodies:        # one of them runs; they write to the same places
             after = graph.add(Conditional(False, handles[outcome], body, after))
@@ -216,8 +307,8 @@ class ConditionalNodes:
         places = [None if offset is None or flow.scratch is None else flow.scratch.offset_by(offset)
                   for offset in offsets[len(offsets) - len(carried):]]
         results, values, slots = (*targets, *places), program.assignment.graph.results, program.assignment.slots
-        frame = _Frame(program, (flow.scratch, params, results))
-        ends = self._nodes(graph, frame, range(len(program.nodes)), after)
+        frame = _Frame(program, self._first_checks[id(program)], (flow.scratch, params, results))
+        ends = self._region_nodes(graph, frame, after, op)
         ends = self._copies(graph, op, ends, [(target, frame.place(slots[value]), value.type.nbytes)
                                               for target, value in zip(results, values, strict=True) if target is not None])
         return self._copies(graph, op, ends, [
@@ -240,10 +331,6 @@ class ConditionalNodes:
             launch = Launch(copying_kernel(tuple(widths)), blocks, pointers, tuple(numbers))
             ends += graph.add(_placed(launch, [place for move in part for place in move[:2]], after, op))
         return tuple(ends) or after
-
-    def _new_handle(self) -> int:
-        self._handles += 1
-        return self._handles - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from functools import cache
 
 from adjit.codegen.cuda.arrays.positions import element_number
 from adjit.codegen.cuda.kernel import Access, Kernel
+from adjit.codegen.cuda.nodes import CHECK_WORDS
 from adjit.codegen.cuda.target import FLAT_THREADS
 from adjit.codegen.cuda.text import GLOBAL, KernelText
 from adjit.ir.types import I64
@@ -91,6 +92,41 @@ def checkpoint_kernel(width: int) -> Kernel:
             row = text.let(f"udiv i64 {count}, {wide}")
             _move(text, width, value, number, stack, text.plus(text.mul(row, parts), number))
     return text.kernel("checkpoint")
+
+
+@cache
+def clearing_status_kernel() -> Kernel:
+    """The kernel that begins a call with checks of indices: none has failed."""
+    text = KernelText(1)
+    text.write(["0"], text.pointer("write"), I64)
+    return text.kernel("begin_checks")
+
+
+@cache
+def gate_kernel(checks: int, goes_on: bool, loops: bool) -> Kernel:
+    """The kernel that looks at the words of some checks, and at whether one has failed before: the status, the words of each check, the
+    numbers of the checks. If it `goes_on`, the handle of the branch with all that follows; if it `loops`, the handle of the loop, which
+    ends if one has failed."""
+    text = KernelText(1)
+    status, places = text.pointer("update"), [text.pointer("read") for _ in range(checks)]
+    (failed,) = before = text.read(status, I64)
+    numbers = [text.number() for _ in range(checks)]
+    found = ["0"] * (CHECK_WORDS - 1)
+    for place, number in zip(places, numbers, strict=True):
+        flag, *own = [text.read(place, I64, word, constant=True)[0] for word in range(CHECK_WORDS)]
+        first = text.both(text.compare("ne", flag, 0), text.compare("eq", failed, 0))
+        failed = text.select(first, "i64", number, failed)
+        found = [text.select(first, "i64", new, old) for new, old in zip(own, found, strict=True)]
+    with text.if_(text.compare("ne", failed, before[0])):
+        for word, value in enumerate((failed, *found)):
+            text.write([value], status, I64, word)
+    if goes_on:
+        text.decide(text.number(), text.convert("zext", "i1", text.compare("eq", failed, 0), "i32"))
+    if loops:
+        loop = text.number()
+        with text.if_(text.compare("ne", failed, 0)):
+            text.decide(loop, "0")
+    return text.kernel("gate")
 
 
 @cache

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 Range = tuple[tuple[str, int], int, int]
 """A buffer, and the bytes of it that a launch touches."""
 
-CHECKS, WORK = "check", "work"
-"""Spaces of words, in which checks of indices say what they found and loops count, and of memory that launches work in, one after the
-other: the memory plan, which knows nothing of how a device factors matrices, has none for that."""
+CHECKS, STATUS, WORK = "check", "status", "work"
+"""Spaces of words, in which checks of indices say what they found and loops count; of what a call found; of memory that launches work in,
+one after the other: the memory plan, which knows nothing of how a device factors matrices, has none for that."""
+
+CHECK_WORDS = 3
+"""Words of a check: 1 if an index is out of range, else 0; the lowest and the highest index. The status of a call has the same of the first
+check that failed, whose number counts from 1; the number is 0 if none did."""
 
 _WRITTEN = ("write", "update")
 

@@ -15,7 +15,18 @@ from functools import cached_property
 from adjit.codegen.cuda.conditional_nodes import ConditionalNodes
 from adjit.codegen.cuda.kernel import Kernel, Launch
 from adjit.codegen.cuda.lower_op import lower_op
-from adjit.codegen.cuda.nodes import CHECKS, WORK, GraphNode, HostNode, Node, Step, Verification, conflict, launches_of
+from adjit.codegen.cuda.nodes import (
+    CHECK_WORDS,
+    CHECKS,
+    WORK,
+    GraphNode,
+    HostNode,
+    Node,
+    Step,
+    Verification,
+    conflict,
+    launches_of,
+)
 from adjit.codegen.cuda.target import MAX_LOAD_BYTES
 from adjit.codegen.cuda.writer import Memory
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
@@ -24,10 +35,9 @@ from adjit.ir.ops.traits import CONTROL_FLOW
 
 
 class DeviceProgram:
-    """A planned graph as nodes. `checks` are the ops whose indices are checked: the word of each is 0, or one more than the number of the
-    first index out of range. `alignments` are bytes of which the addresses of parameters and results of a region are multiples; `lower`
-    returns the launches of an op; `conditional` says that the driver has conditional nodes. Raises `UnsupportedError` for an op without
-    code for devices."""
+    """A planned graph as nodes. `checks` are the ops whose indices are checked, by the number of their words. `alignments` are bytes of
+    which the addresses of parameters and results of a region are multiples; `lower` returns the launches of an op; `conditional` says that
+    the driver has conditional nodes. Raises `UnsupportedError` for an op without code for devices."""
 
     def __init__(self, planned: Graph, alignments: Mapping[Slot, int] | None = None,
                  lower: Callable[[Op, Memory], Sequence[Launch]] = lower_op, conditional: bool = False):
@@ -56,6 +66,33 @@ class DeviceProgram:
         return self._steps[0]
 
     @property
+    def needs_host(self) -> bool:
+        """True if the program, or one of its loops and branches, calls Python or has a guard."""
+        return any(isinstance(node, HostNode) and (not node.programs or any(program.needs_host for program in node.programs))
+                   for node in self.nodes)
+
+    @cached_property
+    def defers(self) -> bool:
+        """True if the device looks at the checks of indices, and leaves out what follows a bad one: the host learns that when it reads
+        results."""
+        return self._outermost and self.conditional and self.may_fail and not self.needs_host
+
+    @cached_property
+    def may_not_end(self) -> bool:
+        """True if the program might run for ever, or have the host read what is no number, on operands that nobody computed."""
+        return any(not isinstance(step, tuple) for step in self.steps) or any(
+            node.name == "while_loop" for program in self.programs() for node in program.nodes)
+
+    @property
+    def all_checks(self) -> list[Op]:
+        """The ops of the program, and of its loops and branches, whose indices are checked."""
+        return [op for program in self.programs() for op in program.checks]
+
+    def stays(self, node: HostNode) -> bool:
+        """True if a loop or a branch, of this program or of one of its regions, stays on the device."""
+        return self.defers or node.stays
+
+    @property
     def words(self) -> int:
         """Words of the space of checks that the program needs, with the loops that the host runs."""
         waiting = [program.words for step in self.steps if isinstance(step, HostNode) for program in step.programs]
@@ -73,9 +110,11 @@ class DeviceProgram:
 
     @cached_property
     def _steps(self) -> tuple[tuple[Step, ...], int]:
+        graphs = ConditionalNodes(self, CHECK_WORDS * sum(len(program.checks) for program in self.programs()))
+        if self.defers:
+            return (graphs.whole(),), graphs.words
         first = self.before_checks() if self._outermost else list(range(len(self.nodes)))
         rest = sorted({*range(len(self.nodes))}.difference(first))
-        graphs = ConditionalNodes(self, max(len(program.checks) for program in self.programs()))
         steps = (*self._part(graphs, first), *self._part(graphs, rest))
         return steps, graphs.words
 
@@ -97,7 +136,7 @@ class DeviceProgram:
 
         for number in numbers:
             node = self.nodes[number]
-            check = next((slot.start // 8 for slot in node.places if slot.space == CHECKS), None)
+            check = next((slot.start // (8 * CHECK_WORDS) for slot in node.places if slot.space == CHECKS), None)
             waits = isinstance(node, HostNode) and not node.stays
             if waits or (check is None and node.op in pending):
                 yield from launches()
@@ -149,8 +188,7 @@ class DeviceProgram:
         scratch = op.slots[len(op.results):]
         if op.definition.is_check or op.name in CONTROL_FLOW or op.name == "callback":
             programs = tuple(self._programs(op, operands)) if op.name in CONTROL_FLOW else ()
-            stays = self.conditional and bool(programs) and not any(
-                program.checks or any(isinstance(node, HostNode) and not node.stays for node in program.nodes) for program in programs)
+            stays = self.conditional and bool(programs) and not any(program.may_fail or program.needs_host for program in programs)
             yield HostNode(op, (*operands, *op.slots), (), programs, stays)
             return
         shared = {j: operands.index(slot) for j, slot in enumerate(results)
@@ -160,7 +198,7 @@ class DeviceProgram:
             places = []
             for pointer in launch.pointers:
                 if pointer.kind == "check":
-                    places.append(Slot(CHECKS, 0, 8 * len(self.checks)))
+                    places.append(Slot(CHECKS, 0, 8 * CHECK_WORDS * len(self.checks)))
                     self.checks.append(op)
                 elif pointer.kind == "work":
                     places.append(Slot(WORK, 0, pointer.start))

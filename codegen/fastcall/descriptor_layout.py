@@ -165,7 +165,7 @@ class ResultStorage(IntEnum):
 RESULT = _descriptor("storage", "descr", "rank", "shape", "bytes", "param", "per_row", "row_bytes")
 """Result. Of an array of rows, a row takes `per_row` along the first axis, and `row_bytes` bytes."""
 
-CARD_ARRAY = ("buffer", "type", "shape", "dtype", "version", "view", "view_steps")
+CARD_ARRAY = ("buffer", "type", "shape", "dtype", "version", "view", "view_steps", "doubts")
 """Slots of an array on a card."""
 
 CARD = _descriptor(

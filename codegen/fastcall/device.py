@@ -62,7 +62,7 @@ def _slot(text: Builder, object: str, card: str, name: str) -> str:
 
 
 def _write_device_fits(text: Builder) -> None:
-    """True if an object is an array on the card, of the type that a node of kind DEVICE describes, and no view."""
+    """True if an object is an array on the card, of the type that a node of kind DEVICE describes, no view and without doubts."""
     with text.function("device_fits", "ptr %node", "ptr %object", *CALL_LISTS, result="i1"):
         def check(condition: str) -> None:
             with text.if_(text.not_(condition)):
@@ -70,7 +70,8 @@ def _write_device_fits(text: Builder) -> None:
 
         card = text.load("ptr", "%node", NODE["items"])
         check(text.same(text.load("ptr", "%object", layout.TYPE), text.load("ptr", card, CARD["array_type"])))
-        check(text.same(text.load("ptr", _slot(text, "%object", card, "view")), "@_Py_NoneStruct"))
+        for name in ("view", "doubts"):
+            check(text.same(text.load("ptr", _slot(text, "%object", card, name)), "@_Py_NoneStruct"))
         check(text.same(text.load("ptr", _slot(text, "%object", card, "dtype")), text.load("ptr", "%node", NODE["descr"])))
         shape, wanted = text.load("ptr", _slot(text, "%object", card, "shape")), text.load("ptr", "%node", NODE["shape"])
         with text.if_(text.differ(shape, wanted)):

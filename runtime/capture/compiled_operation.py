@@ -43,6 +43,7 @@ class Half:
         self.inputs = Inputs(graph, paths) if compile_options.device == "cpu" else device_inputs.DeviceInputs(graph, paths)
         self.fresh, self.views = (True,) * len(graph.results), (None,) * len(graph.results)
         self.calls_host = True      # checks of its results are code of the user
+        self.waits = False          # for what checks of indices find, on a card
 
     @property
     def planned(self) -> Graph:
@@ -53,6 +54,8 @@ class Half:
         """The results for these arrays."""
         given = [as_content(array) for array in arrays]
         results = tuple(as_content(array) for array in self.executable.run(self.inputs.prepare(given, given), given))
+        for result in results if self.waits else ():
+            result.settle()
         if watch.is_watched():
             watch.Watched(given).check(self, results, self.inputs.paths)
         return results
@@ -98,7 +101,9 @@ class DeviceOperation(Operation):
         super().__init__(*arguments, **options)
 
     def lower(self, graph: Graph, weak: frozenset[int]) -> Half:
-        return Half(self.opened(graph), self._options, settings.VERIFY.get(), 1)
+        half = Half(self.opened(graph), self._options, settings.VERIFY.get(), 1)
+        half.waits = True
+        return half
 
     def again(self, name: str, graph: Graph, wanted: tuple[int, ...], weak: frozenset[int]) -> Operation:
         return operation_on(self._options.device)(name, graph, len(graph.results), wanted, weak, force_requires_grad=True)

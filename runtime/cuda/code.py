@@ -14,6 +14,7 @@ from adjit.codegen.cuda.writer import Memory
 from adjit.codegen.llvm.link import CompiledObject
 from adjit.codegen.llvm.target import Target
 from adjit.ir import parser
+from adjit.ir.definition import Kind
 from adjit.ir.graph import Graph, Op
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.traits import CONTROL_FLOW
@@ -101,8 +102,9 @@ def find_program(key: str, graph: Graph, driver: AnyDriver) -> tuple[Graph, Laun
 
 
 def stays_on_device(planned: Graph, driver: AnyDriver) -> bool:
-    """True if loops and branches of a planned graph stay on the device, as far as they need no host."""
-    return any(op.name in CONTROL_FLOW for op in planned.ops) and driver.has_conditional_nodes
+    """True if loops, branches and checks of indices of a planned graph stay on the device, as far as they need no host."""
+    return any(op.name in CONTROL_FLOW or (op.definition.kind is Kind.INDEXING and "in_range" not in op.attrs)
+               for op in planned.ops) and driver.has_conditional_nodes
 
 
 def _types(graph: Graph) -> object:

@@ -12,6 +12,7 @@ from adjit.eager.device import DeviceRuntime
 from adjit.ir.errors import InPlaceError, UnsupportedError
 from adjit.ir.types import TensorType
 from adjit.runtime.arena import check_size
+from adjit.runtime.cuda.call_status import Doubts, settle
 from adjit.runtime.cuda.devices import AnyDriver
 from adjit.tracer.array_wrapper import DeviceLeaf
 from adjit.tracer.lowering import contiguous_strides
@@ -65,7 +66,7 @@ class DeviceArray(DeviceLeaf):
     `aj.device_get` wait for the elements and copy them; arithmetic belongs into a compiled function.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_type", "_version", "_view", "dtype", "shape", "view_steps")
+    __slots__ = ("__weakref__", "_buffer", "_type", "_version", "_view", "doubts", "dtype", "shape", "view_steps")
 
     flags = _Flags()
 
@@ -75,6 +76,7 @@ class DeviceArray(DeviceLeaf):
         self._version = 0                   # count of writes
         self._view: _View | None = None
         self.view_steps: tuple[int, ...] | None = None
+        self.doubts: Doubts | None = None       # calls that may not have computed the elements
 
     @property
     def address(self) -> int:
@@ -137,6 +139,13 @@ class DeviceArray(DeviceLeaf):
             _copy(self, content)
         else:
             self.driver.copy_in(self._buffer.address, np.ascontiguousarray(content, self.dtype))
+            self.doubts = None
+
+    def settle(self) -> None:
+        """Wait for the calls that may not have computed the elements. Raises `IndexingError` if one of them met a bad index."""
+        if self.doubts is not None:
+            settle(self.doubts)
+            self.doubts = None
 
     @property
     def driver(self) -> AnyDriver:
@@ -168,6 +177,7 @@ class DeviceArray(DeviceLeaf):
         of a card: `AttributeError`."""
         if self.driver.stream is None:
             raise AttributeError("arrays of the emulated device are not in the memory of a card")
+        self.settle()
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.address if self.size else 0, False), "strides": None,
                 "version": 3, "stream": self.driver.stream}
 
@@ -182,12 +192,14 @@ class DeviceArray(DeviceLeaf):
         """The array for other libraries, without a copy: `torch.from_dlpack(array)`. Their `stream` waits for what computes it."""
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("the elements are in the memory of a card: np.asarray(array) copies them")
+        self.settle()
         return DeviceRuntime.capsule(self.copy() if copy else self, stream, max_version is not None and max_version[0] >= 1)
 
     def copy(self) -> DeviceArray:
         """A copy on the device."""
         made = new(self.driver, self._type)
         self.driver.copy(made.address, self.address, self.nbytes)
+        made.doubts = self.doubts
         return made
 
     __copy__ = copy
@@ -196,8 +208,9 @@ class DeviceArray(DeviceLeaf):
         return self.copy()
 
     def block_until_ready(self) -> DeviceArray:
-        """Wait until the elements are computed; returns the array."""
+        """Wait until the elements are computed; returns the array. Raises `IndexingError` if the call that does it met a bad index."""
         self.driver.synchronize()
+        self.settle()
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -215,6 +228,7 @@ class DeviceArray(DeviceLeaf):
         array = np.empty(self.shape, self.dtype)
         if array.nbytes:
             self.driver.copy_out(array, self.address)
+        self.settle()
         return array
 
     def item(self) -> Any:
@@ -302,6 +316,7 @@ for _name in ("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne",
 def _copy(target: DeviceArray, source: DeviceArray) -> None:
     """Copy elements from one array to another, on this card or on another one."""
     here, there = target.driver, source.driver
+    target.doubts = source.doubts
     if here is there:
         here.copy(target._buffer.address, source.address, target.nbytes)
     else:

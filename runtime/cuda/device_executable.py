@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.codegen.cuda.nodes import GraphNode, HostNode, Node, Verification, launches_of
+from adjit.codegen.cuda.nodes import CHECK_WORDS, GraphNode, HostNode, Node, Verification, launches_of
 from adjit.codegen.cuda.program import DeviceProgram
 from adjit.codegen.cuda.target import SM_90
 from adjit.ir.analysis.buffer_assignment import ResultKind
-from adjit.ir.errors import IndexingError
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Slot
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.guard import GuardMiss, same_outcome
-from adjit.ir.ops.indexing import check_indices
 from adjit.ir.types import TensorType
 from adjit.runtime import settings
+from adjit.runtime.cuda.call_status import CallStatus, Doubts, doubts_of, index_error
 from adjit.runtime.cuda.code import Launches, Lowering, stays_on_device
 from adjit.runtime.cuda.device_array import Buffer, DeviceArray, new, put
 from adjit.runtime.cuda.device_loops import run_loop
@@ -68,8 +67,8 @@ class DeviceExecutable:
 
     @cached_property
     def _one_by_one(self) -> DeviceProgram:
-        """The program with loops that the host runs, so that each launch can be waited for."""
-        if not any(isinstance(node, HostNode) and node.stays for node in self.program.nodes):
+        """The program with loops that the host runs and checks that it looks at, so that each launch can be waited for."""
+        if not any(isinstance(node, HostNode) and self.program.stays(node) for node in self.program.nodes) and not self.program.defers:
             return self.program
         program = DeviceProgram(self.assignment.graph)
         self.driver.prepare(program)
@@ -85,6 +84,7 @@ class DeviceExecutable:
         """True if a call is one launch of a graph on a card, and nothing else, so that the fast path can run it."""
         steps = self.program.steps
         return (isinstance(self.driver, Driver) and not settings.CUDA_SYNC.get() and len(steps) == 1 and isinstance(steps[0], tuple)
+                and not self.program.defers
                 and all(kind in (ResultKind.DONATED, ResultKind.ARRAY) for kind, *_ in self._returned))
 
     @cached_property
@@ -95,21 +95,22 @@ class DeviceExecutable:
     def run(self, arrays: Sequence[np.ndarray | DeviceArray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one per parameter, in the form of `DeviceInputs.prepare` for `leaves`: arrays on the device.
 
-        A result in the buffer of a donated array on the device is the item of `leaves` itself. Raises `IndexingError` and `GuardMiss`
-        before any argument is written; a program that checks indices, or decides on values, waits for them.
+        A result in the buffer of a donated array on the device is the item of `leaves` itself. Before any argument is written, `GuardMiss`
+        is raised, and `IndexingError`, if the host looks at the checks of indices; else the device leaves out what follows, and who reads a
+        result gets the error (`CallStatus`).
         """
-        call = _Call(self, arrays)
-        self.driver.begin(self.program.assignment.graph.name)
-        if settings.CUDA_SYNC.get():
-            self._run(self._one_by_one, call.addresses, [])
-        else:
-            self._run(self.program, call.addresses)
+        one_by_one = settings.CUDA_SYNC.get()
+        program = self._one_by_one if one_by_one else self.program
+        call = _Call(self, arrays, program)
+        self.driver.begin(program.assignment.graph.name)
+        self._run(program, call.addresses, [] if one_by_one else None)
         return self._finish(call, leaves)
 
     def run_timed(self, arrays: Sequence[np.ndarray | DeviceArray], leaves: Sequence[Any]) -> tuple[list[Any], Times]:
         """The results, as from `run`, and the time span of each op: each launch is waited for."""
-        call, times = _Call(self, arrays), list[tuple[Op, int, int]]()
-        self._run(self._one_by_one, call.addresses, times)
+        program = self._one_by_one
+        call, times = _Call(self, arrays, program), list[tuple[Op, int, int]]()
+        self._run(program, call.addresses, times)
         return self._finish(call, leaves), times
 
     def _run(self, program: DeviceProgram, memory: Addresses, times: Times | None = None) -> None:
@@ -175,19 +176,11 @@ class DeviceExecutable:
 
     def _verify(self, program: DeviceProgram, memory: Addresses, step: Verification) -> None:
         """Raise `IndexingError` for an index that is out of range."""
-        words = np.empty(len(program.checks), np.int64)
+        words = np.empty((len(program.checks), CHECK_WORDS), np.int64)
         self.driver.copy_out(words, memory.checks)
         for number in step.checks:
-            if words[number]:
-                op = program.checks[number]
-                indices, axis = np.empty(op.operands[1].type.shape, np.int64), op.attrs["axis"]
-                size = op.operands[0].type.shape[axis]
-                self.driver.copy_out(indices, memory.of([program.assignment.slots[op.operands[1]]])[0])
-                try:
-                    check_indices(indices, size, axis)
-                except IndexError as error:
-                    raise IndexingError(f"{op.name}: {error}", op.loc) from None
-                raise IndexingError(f"{op.name}: an index was out of range for axis {axis} of size {size}", op.loc)
+            if words[number, 0]:
+                raise index_error(program.checks[number], words[number, 1:])
 
     def there(self, param: int, array: np.ndarray) -> DeviceArray:
         """A copy of an array of NumPy's on the device; of a number that is read alone the one of the call before, if it is the same."""
@@ -212,7 +205,7 @@ class DeviceExecutable:
         return memory.address, checks, checks + self._check_bytes
 
     def _finish(self, call: _Call, leaves: Sequence[Any]) -> list[Any]:
-        results: list[Any] = []
+        results = list[Any]()
         for number, (kind, slot, param, type) in enumerate(self._returned):
             if kind is ResultKind.DONATED:
                 leaf = leaves[param]
@@ -224,6 +217,7 @@ class DeviceExecutable:
                 copy = new(self.driver, type)
                 self.driver.copy(copy.address, call.addresses.of([slot])[0], type.nbytes)
                 results.append(copy)
+            results[-1].doubts = call.doubts_of(kind is ResultKind.DONATED)
         self._arenas.append(call.memory)
         return results
 
@@ -248,12 +242,19 @@ class _Code:
 
 
 class _Call:
-    """Memory of one call."""
+    """Memory of one call, and the doubts about its results: what nobody has looked at yet."""
 
-    def __init__(self, executable: DeviceExecutable, arrays: Sequence[np.ndarray | DeviceArray]):
+    def __init__(self, executable: DeviceExecutable, arrays: Sequence[np.ndarray | DeviceArray], program: DeviceProgram):
         driver = executable.driver
         self.memory = executable.take_memory()
         self.params = [array if isinstance(array, DeviceArray) else executable.there(index, array) for index, array in enumerate(arrays)]
         self.made = [None if type is None else new(driver, type) for type in executable.made]
-        self.addresses = Addresses([array.address for array in self.params], [0 if array is None else array.address for array in self.made],
-                                   *executable.parts_of(self.memory))
+        params = [array.address for array in self.params]       # views are made anew now, if their bases were written to
+        self.doubts, status = doubts_of(self.params, waits=program.may_not_end), Buffer(driver, 8 * CHECK_WORDS) if program.defers else None
+        self.own = None if status is None else CallStatus(status, program.all_checks)
+        self.addresses = Addresses(params, [0 if array is None else array.address for array in self.made],
+                                   *executable.parts_of(self.memory), 0 if status is None else status.address)
+
+    def doubts_of(self, kept: bool) -> Doubts | None:
+        """Doubts about a result; `kept` if the call leaves its memory as it was where a check fails."""
+        return {**self.doubts, self.own: kept} if self.own is not None else self.doubts or None

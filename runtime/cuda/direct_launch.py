@@ -1,7 +1,7 @@
 """Calls of programs on a card without Python: what the fast path knows of the card, of a program's graph and of its instances.
 
 `codegen/fastcall/device.py` reads these descriptors. A program has one if a call is one launch of a graph: it decides nothing on the CPU,
-checks no index, and copies no result.
+checks no index (each call has a status of its own for that), and copies no result.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from contextlib import suppress
 from ctypes import POINTER, Structure, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Protocol
 
-from adjit.codegen.cuda.nodes import CHECKS, WORK, Conditional, GraphNode, Node, launches_of
+from adjit.codegen.cuda.nodes import CHECKS, STATUS, WORK, Conditional, GraphNode, Node, launches_of
 from adjit.ir.graph import Slot
 
 MAX_INSTANCES = 8
@@ -52,13 +52,14 @@ SIGNATURES: dict[str, tuple[object, ...]] = {
 
 
 class Addresses:
-    """Addresses of the memory of a program or a region while it runs: its parameters, its results, its arena, the words of its checks, and
-    working memory. All programs of a call share the last two: words are read before a loop or a branch begins."""
+    """Addresses of the memory of a program or a region while it runs: its parameters, its results, its arena, the words of its checks,
+    working memory, and the status of the call. All programs of a call share the last three: the host reads words before a loop or a branch
+    begins."""
 
-    def __init__(self, params: Sequence[int], results: Sequence[int], arena: int, checks: int, work: int):
+    def __init__(self, params: Sequence[int], results: Sequence[int], arena: int, checks: int, work: int, status: int = 0):
         self._lists = {"param": params, "result": results}
-        self._blocks = {"arena": arena, CHECKS: checks, WORK: work}
-        self.key = (*params, *results, arena, checks)
+        self._blocks = {"arena": arena, CHECKS: checks, WORK: work, STATUS: status}
+        self.key = (*params, *results, arena, checks, status)
 
     @property
     def checks(self) -> int:

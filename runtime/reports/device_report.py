@@ -22,12 +22,13 @@ def describe_kernels(executable: DeviceExecutable) -> list[str]:
               for name, kernel in program.kernels.items()]
     checks = sum(len(each.checks) for each in program.programs())
     if checks:
-        lines.append(f"{checks} checks of indices, which each call waits for")
+        told = "whose errors come with the results" if program.defers else "which each call waits for"
+        lines.append(f"{checks} checks of indices, {told}")
     steered = [node for each in program.programs() for node in each.nodes if isinstance(node, HostNode)]
-    staying = Counter(node.name for node in steered if node.stays)
+    staying = Counter(node.name for node in steered if program.stays(node))
     if staying:
         lines.append(f"loops and branches that stay on the device: {_counted(staying)}")
-    waiting = Counter(node.name for node in steered if not node.stays and node.name != "scan")
+    waiting = Counter(node.name for node in steered if not program.stays(node) and node.name != "scan")
     if waiting:
         lines.append(f"decisions and calls that the host waits for: {_counted(waiting)}")
     return lines

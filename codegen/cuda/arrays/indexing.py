@@ -1,7 +1,7 @@
 """Gather and scatter ops: reads and writes at indices that are data.
 
-Indices that are not proven to be within the axis are checked first, by a launch of its own; the program waits for what it finds before
-anything else runs. Updates are applied in the order of the indices: one thread owns all elements that it writes.
+Indices that are not proven to be within the axis are checked first, by a launch of its own; nothing reads or writes at them before what
+it finds is known. Updates are applied in the order of the indices: one thread owns all elements that it writes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from adjit.codegen.cuda.arrays.movement import base_of
 from adjit.codegen.cuda.arrays.positions import element_number, offsets_of
 from adjit.codegen.cuda.kernel import Launch, Pointer
+from adjit.codegen.cuda.nodes import CHECK_WORDS
 from adjit.codegen.cuda.target import FLAT_THREADS, WARP
 from adjit.codegen.cuda.text import KernelText
 from adjit.codegen.cuda.writer import Memory
@@ -21,8 +22,8 @@ from adjit.codegen.native.kernels.builder import Index
 from adjit.ir.graph import Op
 from adjit.ir.types import I64, short_name
 
-_NONE = (1 << 63) - 1
-"""Number of the first bad index if there is none."""
+_MOST = (1 << 63) - 1
+"""The largest index that there may be."""
 
 
 def axis_sizes(op: Op) -> tuple[int, int, int, int]:
@@ -33,21 +34,25 @@ def axis_sizes(op: Op) -> tuple[int, int, int, int]:
 
 
 def lower_check(op: Op) -> list[Launch]:
-    """The launch that finds the first index that is out of range: one more than its number is the word of the check, else 0."""
+    """The launch that finds the lowest and the highest index: with whether one of them is out of range, they are the words of the check."""
     indices, size = op.operands[1].type, op.operands[0].type.shape[op.attrs["axis"]]
     if not indices.size or "in_range" in op.attrs:
         return []
     text = KernelText(FLAT_THREADS)
     source, target, count, bound = text.pointer("read"), text.pointer("write"), text.number(), text.number()
     thread = text.thread()
-    with text.for_range(thread, count, FLAT_THREADS, [("i64", str(_NONE))], empty=True) as loop:
+    with text.for_range(thread, count, FLAT_THREADS, [("i64", str(_MOST)), ("i64", str(-_MOST - 1))], empty=True) as loop:
         (index,) = text.read(source, I64, loop.counter, constant=True)
-        bad = text.select(text.compare("uge", index, bound), "i64", text.plus(loop.counter, 1), _NONE)
-        loop.following = [text.smaller(loop.values[0], bad)]
-    first = text.over_warps(text.smaller, text.over_lanes(text.smaller, loop.values[0], I64, WARP), I64, thread)
+        loop.following = [text.smaller(loop.values[0], index), text.larger(loop.values[1], index)]
+    lowest, highest = [text.over_warps(combine, text.over_lanes(combine, value, I64, WARP), I64, thread)
+                       for combine, value in zip((text.smaller, text.larger), loop.values, strict=True)]
     with text.where(text.compare("eq", thread, 0)):
-        text.write([text.select(text.compare("eq", first, _NONE), "i64", 0, first)], target, I64)
-    return [Launch(text.kernel("check"), 1, (Pointer("operand", 1, indices.nbytes), Pointer("check", 0, 8)), (indices.size, size))]
+        outside = text.either(text.compare("slt", lowest, 0), text.compare("sge", highest, bound))
+        text.write([text.convert("zext", "i1", outside, "i64")], target, I64)
+        text.write([lowest], target, I64, 1)
+        text.write([highest], target, I64, 2)
+    return [Launch(text.kernel("check"), 1, (Pointer("operand", 1, indices.nbytes), Pointer("check", 0, 8 * CHECK_WORDS)),
+                   (indices.size, size))]
 
 
 def lower_take(op: Op, memory: Memory) -> list[Launch]:

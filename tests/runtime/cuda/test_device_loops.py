@@ -125,24 +125,62 @@ def test_a_value_that_is_another_one_is_noticed_before_anything_is_written() -> 
     assert np.asarray(w).tolist() == [7, 7]
 
 
-def test_indices_within_loops_are_checked() -> None:
-    def looked_up(w: Any, x: Any, places: Any) -> Any:
-        return w + 1, aj.scan(lambda c, i: (c + x[i], None), 0.0, places)[0]
-    function, w = aj.compile(looked_up, device="cuda", donate="w"), aj.device_put(np.zeros(2))
+def looked_up(w: Any, x: Any, places: Any) -> Any:
+    return w + 1, aj.scan(lambda c, i: (c + x[i], None), 0.0, places)[0]
+
+
+def test_indices_within_loops_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads what a call with a bad index has not computed, or what later calls computed from that, gets the error of the call, each
+    time; what the call would have written to keeps its content, and is told of once."""
+    function, w, bad = aj.compile(looked_up, device="cuda", donate="w"), aj.device_put(np.zeros(2)), np.array([0, 9, 1])
     assert float(function(w, X, np.array([0, 3, -1]))[1]) == X[[0, 3, -1]].sum()
-    with pytest.raises(IndexingError, match="index 9 is out of bounds for axis 0 with size 5") as caught:
-        function(w, X, np.array([0, 9, 1]))
+    assert "1 checks of indices, whose errors come with the results" in function.explain(w, X, bad)
+    _, total = function(w, X, bad)
+    later = aj.compile(lambda x: 2 * x, device="cuda")(total)
+    with pytest.raises(IndexingError, match="index 9 is out of bounds for axis 0 with size 5"):
+        np.asarray(w)
+    for each in (total, later, later.copy(), total):
+        with pytest.raises(IndexingError, match="index 9 is out of bounds for axis 0 with size 5") as caught:
+            float(each)
     assert "test_device_loops.py" in str(caught.value)
+    with pytest.raises(IndexingError):
+        aj.compile(lambda x: 3 * x, device="cuda")(total)           # it is known by now
+    with pytest.raises(IndexingError):
+        aj.compile(until, device="cuda")(function(w, X, bad)[1])        # a loop on what nobody computed might not end
     assert np.asarray(w).tolist() == [1, 1]
+    for _ in range(20):             # nobody reads; doubts do not pile up
+        w, _ = function(w, X, np.array([1]))
+    assert len(w.doubts) <= 17
+    assert np.asarray(w).tolist() == [21, 21]
+    monkeypatch.setattr(EmulatedDriver, "has_conditional_nodes", False)
+    with pytest.raises(IndexingError, match="index -6 is out of bounds for axis 0 with size 5"):
+        aj.compile(looked_up, device="cuda", donate="w", threads=1)(w, X, np.array([0, -6]))
+    assert np.asarray(w).tolist() == [21, 21]
 
 
 def test_indices_that_are_looked_up_are_checked_first() -> None:
+    """Within loops and branches, too, in any nesting: what follows a bad index is left out, and loops end."""
     function = aj.compile(lambda x, table, i: x[table[i]], device="cuda")
     table = np.array([0, 4, 9])
     assert np.asarray(function(X, table, np.array([1, 0]))).tolist() == X[[4, 0]].tolist()
     for bad in ([7, 0], [2, 0]):
         with pytest.raises(IndexingError, match="out of bounds"):
-            function(X, table, np.array(bad))
+            np.asarray(function(X, table, np.array(bad)))
+
+    def deep(x: Any, table: Any) -> Any:
+        def body(carry: Any, place: Any) -> Any:
+            found = aj.while_loop(lambda c: x[table[c % 3]] < 1.9, lambda c: c + 1, place)
+            return aj.cond(place > 1, lambda c: c + x[table[found % 3]], lambda c: c - x[found], carry), found
+        last, rows = aj.scan(body, 0.0, np.arange(3))
+        return last + x[rows].sum(), rows
+
+    function, expected = aj.compile(deep, device="cuda"), aj.compile(deep)
+    for good in (np.array([0, 4, 1]), np.array([4, 0, 4])):
+        for a, b in zip(function(X, good), expected(X, good), strict=True):
+            np.testing.assert_allclose(np.asarray(a), b)
+    for bad in (np.array([0, 4, 9]), np.array([0, -7, 4]), np.array([5, 4, 4])):
+        with pytest.raises(IndexingError, match="out of bounds for axis 0 with size 5"):
+            np.asarray(function(X, bad)[0])
 
 
 def test_what_waits_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
