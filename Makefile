@@ -20,7 +20,9 @@ demo-mpi: .venv/installed
 	$(MPIRUN) examples/digits_mpi.py
 	$(MPIRUN) examples/character_model_mpi.py
 
-test: lint types pytest
+# mypy takes half a minute of one core, beside which the tests begin.
+test: lint
+	@$(MAKE) --no-print-directory -j 2 types pytest
 
 # A card against the emulated device, bit for bit. Everything is skipped where there is none.
 test-cuda: .venv/installed
@@ -112,7 +114,7 @@ bench-harness:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjit needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt setuptools
-	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
 	touch $@
 
 # The site, into out/site: its examples are run and its warnings are errors. Sphinx and its theme have an environment of their own.

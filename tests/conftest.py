@@ -32,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # Hypothesis tries the constants of all local modules that happen to be loaded, after parsing each: other examples in each process
     providers._get_local_constants = lambda: providers._local_constants
     Extent.everything = bool(config.getoption("--exhaustive"))
+    gc.disable()        # until the items are collected, which stay
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
