@@ -41,6 +41,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 
 from adjit.ir.analysis.iteration_space import IndexMap, full_map, operand_map, reduced_map
 from adjit.ir.analysis.kernel_schedule import CPU_RULE, KernelRule, schedule_kernel
+from adjit.ir.batching import may_stop
 from adjit.ir.definition import Kind
 from adjit.ir.errors import Role
 from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, producers
@@ -72,6 +73,11 @@ _BACKWARD_PHASE = {Role.PRIMAL: 2, Role.RECOMPUTE: 1, Role.ADJOINT: 2, Role.UPDA
 """Phases of the backward half; the forward half is phase 0."""
 
 
+_Guards = tuple[int, int]
+"""Number of the first guard that needs an op, and of the last guard before an op that may stop the program and that it needs: -1 for none.
+A call that misses a guard has to leave the program before such an op: its operands may be such as no call would have."""
+
+
 class _Fusion:
     """Program as units; a unit is a group or a single op."""
 
@@ -83,6 +89,7 @@ class _Fusion:
         self.readers = _readers(graph)
         backward = backward_ops(graph)
         self.phases = [_BACKWARD_PHASE[op.role] if op in backward else 0 for op in graph.ops]
+        self.guards = _guards_around(graph, self.producer)
         self.groups: dict[int, FusionGroup] = {}
         self.memory_by_key: dict[Hashable, tuple[tuple[int, ...], int]] = {}
         self.order = TopologicalOrder([self.producer_indices(op.operands) for op in graph.ops])
@@ -149,6 +156,9 @@ class _Fusion:
         stride = embedding_stride(self.groups[later], self.groups[earlier])
         if stride is None:
             return False
+        guards = self.guards and {unit: _both(map(self.guards.__getitem__, self.order.members[unit])) for unit in (earlier, later)}
+        if guards and not _fits(_both(guards.values())):
+            return False      # a loop would run before the guard that protects it
         between = self.order.dependents(earlier, later)
         if between is None:
             return False      # a path leads out of the group and back into it
@@ -223,6 +233,38 @@ class _Fusion:
             schedule = schedule_kernel(region, group.rows, group.columns, self.rule)
             self.memory_by_key[key] = schedule.in_place, schedule.scratch_bytes
         return self.memory_by_key[key]
+
+
+def _guards_around(graph: Graph, producer: Mapping[Value, Op]) -> list[_Guards]:
+    """Guards around each op; empty if there is no op that a guard protects."""
+    first: dict[Op, int] = {}
+    for check in sorted((op for op in graph.ops if op.definition.is_check), key=lambda op: op.attrs["number"]):
+        waiting = [check]
+        while waiting:
+            op = waiting.pop()
+            if op not in first:
+                first[op] = check.attrs["number"]
+                waiting += (producer[value] for value in op.operands if value in producer)
+    behind: dict[Op, int] = {}
+    passed = -1
+    for op in graph.ops if first else ():
+        if op.definition.is_check:
+            passed = max(passed, op.attrs["number"])
+        protected = passed if not op.definition.is_check and may_stop((op,)) else -1
+        behind[op] = max((behind[producer[value]] for value in op.operands if value in producer), default=-1)
+        behind[op] = max(behind[op], protected)
+    last = len(graph.ops)
+    return [(first.get(op, last), behind[op]) for op in graph.ops] if any(number >= 0 for number in behind.values()) else []
+
+
+def _both(guards: Iterable[_Guards]) -> _Guards:
+    before, behind = zip(*guards, strict=True)
+    return min(before), max(behind)
+
+
+def _fits(guards: _Guards) -> bool:
+    before, behind = guards
+    return behind < before
 
 
 def _readers(graph: Graph) -> dict[Value, list[int]]:

@@ -12,12 +12,14 @@ from support.kernel_runs import as_python, compiled, run_fused, run_kernel
 
 from adjit.ir.graph import Graph, Op
 from adjit.ir.interpreter import evaluate, interpret
+from adjit.ir.ops.guard import GuardMiss
 from adjit.ir.parser import parse
 from adjit.ir.printer import print_graph
 from adjit.ir.verifier import Stage, verify
 from adjit.passes.fusion.fuse_kernels import MAX_LIVE_INPUTS, fuse_kernels
 from adjit.passes.memory.plan_memory import peak_bytes
 from adjit.passes.options import Options
+from adjit.passes.schedule import schedule
 
 
 def fused(text: str) -> tuple[Graph, Graph]:
@@ -208,3 +210,22 @@ graph @g(%x: f32[64,70000], %z: f32[9]) {
 }""")
     assert [op.name for op in fuse_kernels(graph, Options()).ops] == ["reduce_sum", "negative"]
     assert {op.name for op in fuse_kernels(graph, Options(only_kernels=True)).ops} == {"fused"}
+
+
+def test_guards_stay_before_what_they_protect() -> None:
+    """A kernel of what a guard needs and of what comes behind an index check would have the check come first."""
+    _, result = fused("""
+        graph @f(%x: f64[9], %t: f64[], %n: i64[]) {
+          %0: f64[] = constant {dtype=f64, shape=(), value=2.0}
+          %1: f64[] = multiply %t, %0
+          %2: bool[] = less %1, %t
+          guard %2 {expected=true, number=0}
+          %3: f64[] = take %x, %n {axis=0}
+          %4: f64[] = multiply %3, %t
+          %5: bool[] = less %4, %1
+          guard %5 {expected=true, number=1}
+          %6: f64[] = add %4, %1
+          return %6
+        }""")
+    with pytest.raises(GuardMiss):
+        interpret(schedule(result, Options()), [np.zeros(9), np.array(1.0), np.array(9)])
