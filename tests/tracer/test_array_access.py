@@ -79,6 +79,7 @@ def test_functions_in_c_read_arrays() -> None:
     state = SimpleNamespace(y=data())
     reads = [lambda: max(state.y), lambda: min(state.y), lambda: math.fsum(state.y), lambda: math.dist(state.y, W), lambda: crc32(state.y),
              lambda: float(unpack("ddd", state.y)[0]), lambda: int.from_bytes(md5(state.y).digest()[:4], "big"),
+             lambda: int.from_bytes(b"".join([state.y])[6:16], "big"),
              lambda: aj.tensor(state.y)[0].item(), lambda: float(aj.tensor([state.y, state.y])[1, 0])]
 
     def add(w: np.ndarray) -> np.ndarray:

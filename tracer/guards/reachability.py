@@ -23,6 +23,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import cache, partial, singledispatchmethod
 from io import IOBase
+from itertools import chain
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
@@ -181,7 +182,9 @@ class Reachability:
         self.not_only_called = walk.not_only_called
         self.stored_variables, self.held, self.tables = walk.stored_variables, walk.held, walk.tables
         self.unguarded, self.followed = walk.unguarded, tuple(walk.seen.values())
-        self.reads_memory = walk.reads_memory or not mentions.names.isdisjoint(_MEMORY_READERS)
+        constants = chain((constant for code in walk.codes for constant in code.co_consts), (source.value for source in walk.found))
+        self.reads_memory = walk.reads_memory or not mentions.names.isdisjoint(_MEMORY_READERS) or (
+            "join" in mentions.names and any(type(constant) is bytes for constant in constants))
         self.calls_libraries = walk.calls_libraries or self.reads_memory or not mentions.names.isdisjoint(_READERS)
         holding = {source.path for source in walk.found if isinstance(source.value, (list, dict))} - {
             source.path for source in walk.found if not isinstance(source.value, (list, dict))}
