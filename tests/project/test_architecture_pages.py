@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,9 @@ SUFFIXES = (".py", ".pyi", ".md", ".ir", ".txt", ".json", ".toml", ".c")
 STAGE = re.compile(r"^\*(\w+)\*:[^\n]*\n\n```\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 ELIDED = "..."
 
-for_each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def for_each_page(test: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Run a test with every page, in the gate too: a page takes milliseconds."""
+    return pytest.mark.share(1)(pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)(test))
 
 
 def code_spans(text: str) -> Iterator[str]:
