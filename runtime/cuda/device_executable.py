@@ -27,6 +27,7 @@ from adjit.runtime.cuda.device_loops import run_loop
 from adjit.runtime.cuda.devices import AnyDriver
 from adjit.runtime.cuda.driver import CudaError, Driver
 from adjit.runtime.cuda.graph import Addresses
+from adjit.runtime.cuda.host_counters import counted
 
 if TYPE_CHECKING:
     from adjit.codegen.native import compile_program
@@ -58,6 +59,8 @@ class DeviceExecutable:
         self._arenas: list[Buffer] = []
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
         self._writes = [role in WRITABLE_ROLES for role in planned.param_roles]
+        self._counters = {number: counted(planned, number) for number, (kind, *_) in enumerate(self._returned)
+                          if kind is ResultKind.DONATED}
         self._launchers: dict[int, Callable[[Addresses], None]] = {}        # by the identity of the step
 
     @cached_property
@@ -209,6 +212,11 @@ class DeviceExecutable:
         for number, (kind, slot, param, type) in enumerate(self._returned):
             if kind is ResultKind.DONATED:
                 leaf = leaves[param]
+                counter = None if isinstance(leaf, DeviceArray) or type.rank else self._counters[number]
+                content = None if counter is None else counter.of(call.arrays, type.dtype)
+                if content is not None:
+                    results.append(content)
+                    continue
                 results.append(leaf if isinstance(leaf, DeviceArray) else call.params[slot.offset])
                 results[-1].written()
             elif kind is ResultKind.ARRAY:
@@ -245,7 +253,7 @@ class _Call:
     """Memory of one call, and the doubts about its results: what nobody has looked at yet."""
 
     def __init__(self, executable: DeviceExecutable, arrays: Sequence[np.ndarray | DeviceArray], program: DeviceProgram):
-        driver = executable.driver
+        driver, self.arrays = executable.driver, arrays
         self.memory = executable.take_memory()
         self.params = [array if isinstance(array, DeviceArray) else executable.there(index, array) for index, array in enumerate(arrays)]
         self.made = [None if type is None else new(driver, type) for type in executable.made]

@@ -30,6 +30,7 @@ from adjit.runtime.caches.disk_cache import disk_cache
 from adjit.runtime.cuda import code, devices, driver
 from adjit.runtime.cuda.device_array import DeviceArray
 from adjit.runtime.cuda.graph import MAX_INSTANCES
+from adjit.runtime.cuda.host_counters import counted
 from adjit.runtime.native.code import native_is_supported
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None or not native_is_supported(), reason="needs gcc on Linux on x86-64")
@@ -272,6 +273,29 @@ def test_captured_training_steps_are_direct(card: ctypes.CDLL) -> None:
     for a, b in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert found[2].runs == 2
+
+
+def test_the_counter_of_random_numbers_waits_for_nothing(card: ctypes.CDLL) -> None:
+    """The processor knows what a program adds to a number of its own: it does not ask the card."""
+    def drawn(device: str) -> list[Any]:
+        aj.manual_seed(3)
+        x, drop = aj.ones(8, device=device), aj.nn.Dropout(0.5)
+        step, found = aj.compile(lambda x: drop(drop(x)), threads=1), []
+        for _ in range(3):
+            called(card)
+            found.append(step(x))
+            assert "cuStreamSynchronize" not in called(card)
+        return [*(each.tolist() for each in found), aj.get_rng_state().tolist()]
+
+    assert drawn("cuda") == drawn("cpu")
+    graph = parse("graph @f(%n: u64[] updated, %k: u64[], %x: f64[] updated) {\n"
+                  "  %0: u64[] = constant {dtype=u64, shape=(), value=18446744073709551615}\n  %1: u64[] = add %n, %0\n"
+                  "  %2: u64[] = add %k, %1\n  %3: u64[] = multiply %1, %k\n  %4: f64[] = add %x, %x\n  return %2, %3, %4\n}\n")
+    sums = [counted(graph, number) for number in range(3)]
+    assert sums[1:] == [None, None]
+    assert sums[0] is not None
+    assert sums[0].of([np.array(5, np.uint64), np.array(3, np.uint64), np.zeros(())], np.dtype(np.uint64)) == 7
+    assert sums[0].of([np.array(5, np.uint64), aj.device_put(np.uint64(3))], np.dtype(np.uint64)) is None
 
 
 
