@@ -154,21 +154,26 @@ def set_num_interop_threads(num_threads: int) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return "highest": products of float32 matrices are computed in float32.
+    """Return what was set by `set_float32_matmul_precision`; "highest" before.
 
     >>> get_float32_matmul_precision()
     'highest'
     """
-    return "highest"
+    return _matmul_precision[0]
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Accept "highest", "high" and "medium", the least precision that products need: they are computed in float32.
+    """Note "highest", "high" or "medium", the least precision that products need: tensors' are computed in float32 whatever it is.
+    `compile(matmul_precision=)` chooses for programs on a card.
 
-    >>> set_float32_matmul_precision("high")
+    >>> set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"the precision of float32 products is \"highest\", \"high\" or \"medium\", got {precision!r}")
+    _matmul_precision[0] = precision
+
+
+_matmul_precision = ["highest"]
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -109,7 +109,7 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: TensorLike) -> Tensor:
         y, dims, total = self._checked(value), len(self.event_shape), 0.0
         for transform in reversed(self.transforms):
-            x = transform._inverse(y)
+            x = transform.inverted(y)
             total = total - sum_rightmost(transform.log_abs_det_jacobian(x, y), dims - transform.event_dim)     # type: ignore[assignment]
             y = x
         return total + sum_rightmost(self.base_dist.log_prob(y), dims - len(self.base_dist.event_shape))
@@ -118,7 +118,7 @@ class TransformedDistribution(Distribution):
         """Probability of a smaller value, for transforms that grow."""
         y = as_tensor(value)
         for transform in reversed(self.transforms):
-            y = transform._inverse(y)
+            y = transform.inverted(y)
         return self.base_dist.cdf(y)
 
     def icdf(self, value: TensorLike) -> Tensor:

@@ -23,9 +23,22 @@ class Transform:
 
     bijective = True
     event_dim = 0
+    cache_size = 0
+    _last: tuple[Tensor, Tensor] | None = None
+
+    def __init__(self, cache_size: int = 0):
+        self.cache_size = cache_size
 
     def __call__(self, x: Any) -> Tensor:
-        return self._call(as_tensor(x))
+        x = as_tensor(x)
+        y = self._call(x)
+        if self.cache_size:
+            self._last = x, y
+        return y
+
+    def inverted(self, y: Tensor) -> Tensor:
+        """Return x for `y = transform(x)`: with `cache_size=1` the last x itself, where the inverse of rounded values may be infinite."""
+        return self._last[0] if self._last is not None and self._last[1] is y else self._inverse(y)
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError
@@ -47,10 +60,11 @@ class _Inverse(Transform):
     """Inverse of a transform."""
 
     def __init__(self, of: Transform):
+        super().__init__()
         self._of, self.event_dim = of, of.event_dim
 
     def _call(self, x: Tensor) -> Tensor:
-        return self._of._inverse(x)
+        return self._of.inverted(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return self._of._call(y)
@@ -89,7 +103,8 @@ class AffineTransform(Transform):
     tensor(7.)
     """
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0):
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0):
+        super().__init__(cache_size)
         self.loc, self.scale, self.event_dim = loc, scale, event_dim
 
     def _call(self, x: Tensor) -> Tensor:
@@ -166,7 +181,8 @@ class PowerTransform(Transform):
     tensor(9.)
     """
 
-    def __init__(self, exponent: Any):
+    def __init__(self, exponent: Any, cache_size: int = 0):
+        super().__init__(cache_size)
         self.exponent = exponent
 
     def _call(self, x: Tensor) -> Tensor:
@@ -187,7 +203,8 @@ class ComposeTransform(Transform):
     tensor(1.)
     """
 
-    def __init__(self, parts: Sequence[Transform]):
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0):
+        super().__init__(cache_size)
         self.parts = list(parts)
         self.event_dim = max((part.event_dim for part in self.parts), default=0)
 
@@ -198,7 +215,7 @@ class ComposeTransform(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         for part in reversed(self.parts):
-            y = part._inverse(y)
+            y = part.inverted(y)
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -219,7 +236,8 @@ class IndependentTransform(Transform):
     tensor(3.)
     """
 
-    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int):
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0):
+        super().__init__(cache_size)
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
         self.event_dim = base_transform.event_dim + reinterpreted_batch_ndims
 
@@ -227,7 +245,7 @@ class IndependentTransform(Transform):
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return self.base_transform._inverse(y)
+        return self.base_transform.inverted(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)

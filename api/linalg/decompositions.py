@@ -199,8 +199,10 @@ def _are_real(a: TracedArray, w: Any) -> bool:
 
 
 @stands_for(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None) -> Any:
     """Equivalent of `numpy.linalg.matrix_rank`: the number of singular values above a tolerance. It has no derivative.
+
+    With `atol`, the larger one of `atol` and `rtol` times the largest singular value, or `atol` alone, as in PyTorch.
 
     >>> import numpy as np
     >>> int(matrix_rank(np.ones((3, 3))))
@@ -211,8 +213,10 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
         return np.any(array != 0).astype(np.int64)
     s = np.abs(eigvalsh(array)) if hermitian else svdvals(array)
     if tol is None:
-        relative = max(array.shape[-2:]) * float(np.finfo(array.dtype).eps) if rtol is None else as_traced(rtol)[..., None]
+        default = 0.0 if atol is not None else max(array.shape[-2:]) * float(np.finfo(array.dtype).eps)
+        relative = default if rtol is None else as_traced(rtol)[..., None]
         bound = np.max(s, axis=-1, keepdims=True, initial=0.0) * relative
+        bound = bound if atol is None else np.maximum(bound, as_traced(atol)[..., None].astype(s.dtype))
     else:
         bound = as_traced(tol)[..., None]
     return np.sum(s > bound, axis=-1)

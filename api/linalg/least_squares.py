@@ -10,7 +10,7 @@ import numpy as np
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.types import real_dtype
 from adjit.linalg import rules
-from adjit.linalg.decompositions import svd
+from adjit.linalg.decompositions import svd, svdvals
 from adjit.linalg.functions import floating as as_float
 from adjit.linalg.functions import norm, solve_triangular, stands_for
 from adjit.runtime.transforms import stop_gradient
@@ -109,10 +109,11 @@ def _default_bound(a: Any) -> float:
 
 
 @stands_for(np.linalg.pinv, rtol=None)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-15) -> Any:
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-15, atol: Any = None) -> Any:
     """Equivalent of `numpy.linalg.pinv`. The derivative is that for a constant number of singular values above the bound.
 
-    Of arrays `rtol`, or `rcond`, is 1e-15, as in NumPy; None, the default of tensors, is eps * max(m, n), as in PyTorch.
+    Of arrays `rtol`, or `rcond`, is 1e-15, as in NumPy; None, the default of tensors, is eps * max(m, n), as in PyTorch. `atol` is a bound
+    that does not depend on the largest singular value: the larger one of the two counts, or `atol` alone where only that is given.
 
     Without SciPy, and in libraries for C, it is for one matrix of full rank; without full rank the result is NaN or infinite.
 
@@ -126,7 +127,12 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-1
     if rules.by_lapack(x):
         if not x.size:
             return zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
-        bound = _bound(x, rtol if rcond is None else rcond, _default_bound(x))
+        rtol = rtol if rcond is None else rcond
+        is_default = rtol is None or (isinstance(rtol, float) and rtol == 1e-15)
+        bound = _bound(x, 0.0 if atol is not None and is_default else rtol, _default_bound(x))
+        if atol is not None:
+            largest = np.max(svdvals(stop_gradient(x)), axis=-1, keepdims=True)
+            bound = np.maximum(bound, np.where(largest > 0, _bound(x, atol, 0.0) / np.where(largest > 0, largest, 1.0), 0.0))
         if hermitian:
             return _pseudoinverse(rules.hermitian(rules.from_triangle(x), lower=True), bound, True)
         return _pseudoinverse_of(x, bound)

@@ -580,8 +580,10 @@ class Module(Stateful):
 
     def __repr__(self) -> str:
         extra = self.extra_repr()
-        inner = [f"({name}): {_indented(repr(module))}" for name, module in self._registered(Kind.MODULE)]
-        return tree_text(type(self).__name__, extra, inner)
+        modules = dict(self._registered(Kind.MODULE))
+        inner = [f"({name}): {_indented(repr(module))}" for name, module in modules.items()]
+        kind = "Parametrized" if "parametrizations" in modules else ""
+        return tree_text(f"{kind}{type(self).__name__}", extra, inner)
 
     def _repr_html_(self) -> str:
         head = "<tr><th>module</th><th>kind</th><th>parameters</th></tr>"

@@ -128,9 +128,9 @@ def any(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
     return _as_given(x, np.any(x, axis=_axes(dim), keepdims=keepdim))
 
 
-def count_nonzero(x: Array, dim: Dim = None) -> Array:
+def count_nonzero(x: Array, dim: Dim = None, *dims: int) -> Array:
     """The number of elements that are not 0."""
-    return np.count_nonzero(as_traced(x), axis=_axes(dim))
+    return np.count_nonzero(as_traced(x), axis=_axes((dim, *dims) if dims else dim))
 
 
 def cumsum(x: Array, dim: int | None = None, dtype: Any = None) -> Array:

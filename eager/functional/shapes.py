@@ -132,15 +132,15 @@ def unsqueeze(x: Array, dim: int) -> Array:
     return np.expand_dims(as_traced(x), dim)
 
 
-def squeeze(x: Array, dim: int | Sizes | None = None) -> Array:
+def squeeze(x: Array, dim: int | Sizes | None = None, *dims: int) -> Array:
     """Remove the dimensions of size 1, or those of `dim` that are of size 1."""
     x = as_traced(x)
     if dim is None:
         return np.squeeze(x)
-    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    several = (*(dim if isinstance(dim, (tuple, list)) else (dim,)), *dims)
     if not x.ndim:
-        check_dims_of_scalar(dims)
-    axes = [normalize_axis(item, x.ndim) for item in dims] if x.ndim else []
+        check_dims_of_scalar(several)
+    axes = [normalize_axis(item, x.ndim) for item in several] if x.ndim else []
     return np.squeeze(x, tuple(axis for axis in axes if x.shape[axis] == 1))
 
 
@@ -346,8 +346,8 @@ def tensor_split(x: Array, indices_or_sections: Any, dim: int = 0) -> tuple[Arra
 
 
 def _split_along(name: str, least: int, axis: Any) -> Any:
-    def function(x: Array, indices_or_sections: Any) -> tuple[Array, ...]:
-        x = as_traced(x)
+    def function(x: Array, indices_or_sections: Any, *more: int) -> tuple[Array, ...]:
+        x, indices_or_sections = as_traced(x), (indices_or_sections, *more) if more else indices_or_sections
         if x.ndim < least:
             raise ShapeError(f"{name} takes a tensor of at least {least} dimensions, got the shape {x.shape}", find_user_location())
         along = axis(x.ndim)

@@ -409,6 +409,10 @@ x.sum().unfold(0,1,1)
 T.cat([x.T,y.T]).view(-1)
 T.stack([x.T,y.T],-1).view(-1)
 T.cat([b.permute(2,0,1),b.permute(2,0,1)],1).view(8,6)
+(x[None,None].squeeze(0,1), x.count_nonzero(0,1), *x.hsplit(1,2))
+T.linalg.pinv(x,atol=1.)
+T.linalg.pinv(T.stack([x,y]).detach(),atol=T.tensor([.1,1.5]).double(),rtol=T.tensor([.1,.1]).double())
+(T.linalg.matrix_rank(x,atol=1.), T.linalg.matrix_rank(x,atol=.1,rtol=.9))
 """.splitlines() if line]
 
 

@@ -70,6 +70,14 @@ def test_batches_and_events() -> None:
     np.testing.assert_allclose(binomial.log_prob(binomial.enumerate_support()).exp().sum(0).numpy(), 1.0, 1e-6)
 
 
+def test_a_transform_keeps_what_it_was_given_last() -> None:
+    """Its inverse is infinite where the result was rounded: actions of a policy that has learnt to act at the bounds."""
+    policy = d.TransformedDistribution(d.Normal(aj.tensor([30.0]), aj.ones(1)), [d.transforms.TanhTransform(cache_size=1)])
+    action = policy.rsample()
+    assert bool(policy.log_prob(action).isfinite()) is True
+    assert bool(policy.log_prob(action.clone()).isfinite()) is False
+
+
 def test_what_does_not_fit_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"Expected parameter scale .* to satisfy the constraint positive"):
         d.Normal(0.0, -1.0)

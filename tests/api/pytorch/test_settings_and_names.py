@@ -193,6 +193,13 @@ def test_cells_as_functions(kind: str, function: Any) -> None:
         np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), 1e-5, 1e-6)
 
 
+def test_the_precision_of_products_is_noted() -> None:
+    aj.set_float32_matmul_precision("high")
+    assert aj.get_float32_matmul_precision() == "high"
+    aj.set_float32_matmul_precision("highest")
+    assert repr(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))).startswith("ParametrizedLinear(\n  in_features=2, out")
+
+
 def test_words_and_dtypes() -> None:
     one_hot, x = nn.functional.one_hot, aj.tensor(X)
     for call, words in ((lambda: one_hot(aj.tensor([3]), 2), "smaller than num_classes"),
