@@ -220,6 +220,10 @@ class Backward:
         """`function.run`, found in one step."""
         return counted(self.function, False, self)
 
+    def for_operands(self, operands: Sequence[Any]) -> Backward:
+        """The backward half for operands of these shapes."""
+        return self
+
     def operation(self, wanted: tuple[int, ...]) -> Operation:
         """Return the backward half as an operation that can be differentiated itself."""
         found = self._operations.get(wanted)

@@ -39,4 +39,4 @@ def own(cotangent: Tensor) -> Tensor:
 def pull_back(backward: Backward, operands: Sequence[Any]) -> list[Tensor]:
     """Run the backward half of an operation as an operation of its own."""
     wanted = tuple(i for i, operand in enumerate(operands) if differentiable(operand)) if modes.grad else ()
-    return execute(backward.operation(wanted), operands)
+    return execute(backward.for_operands(operands).operation(wanted), operands)

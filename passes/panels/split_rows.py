@@ -88,10 +88,10 @@ class RowProgram:
         return number + self.kept * (number >= self.first_kept)
 
 
-def split_rows(graphs: RowGraphs, keeps: bool = True) -> RowProgram:
-    """The program of a function. Raises `RowsMixed` if it computes rows from other rows. With `keeps`, one loop may leave rows in memory
-    for another, in further results, before those that update parameters."""
-    return _Split(loops_apart(graphs), keeps).run()
+def split_rows(graphs: RowGraphs, keeps: bool = True, needs_rows: bool = True) -> RowProgram:
+    """The program of a function. Raises `RowsMixed` if it computes rows from other rows, or, if it `needs_rows`, nothing from rows. With
+    `keeps`, one loop may leave rows in memory for another, in further results, before those that update parameters."""
+    return _Split(loops_apart(graphs), keeps).run(needs_rows)
 
 
 class _Split:
@@ -107,7 +107,7 @@ class _Split:
         """Loops that have to run before a value is known, or, of rows, before the loop that computes them."""
         self.sums: list[Op] = []
 
-    def run(self) -> RowProgram:
+    def run(self, needs_rows: bool) -> RowProgram:
         self._check_params()
         for op in self.graph.ops:
             if op in self.needed:
@@ -121,7 +121,7 @@ class _Split:
             self.padded = True
         self.padded |= bool(self.graphs.loops)
         loops = max([1 + self.level[value] for value in self._row_results()] + [1 + self._level_of(op) for op in self.sums], default=0)
-        if not loops:
+        if not loops and needs_rows:
             raise RowsMixed("nothing is computed from the rows")
         if loops > MAX_LOOPS:
             raise RowsMixed(f"rows depend on sums over all rows, {loops - 1} times in a row",
@@ -388,7 +388,7 @@ class _Emission:
         known = {value: builder.param(value.type, value.name) for value in shared}
         scalars = {op: builder.param(op.result.type.with_shape(())) for op in numbers}
         with emitting(builder):
-            known.update((value, _moved(param, 0, self.rows[value].axis)) for value, param in given.items())
+            known.update((value, move_axis(param, 0, self.rows[value].axis)) for value, param in given.items())
             left = ops.subtract(end, start) if may_be_short else None
             for value in graphs.counters:
                 known[value] = _numbers(graphs.type_for(value, size), 0, 1, start, left)
@@ -397,7 +397,7 @@ class _Emission:
                     known.update(zip(op.results, self._of_panel(builder, op, size, known, start, left, scalars), strict=True))
             results: list[Value] = []
             for output in outputs:
-                value = _moved(known[output], self.rows[output].axis, 0)
+                value = move_axis(known[output], self.rows[output].axis, 0)
                 taken = value in builder.params or value in results     # a result has memory of its own
                 results.append(ops.reshape(value, shape=value.type.shape) if taken else value)
             combined = []
@@ -472,7 +472,7 @@ def _padded_region(graphs: RowGraphs, size: int) -> Graph:
         return builder.build([known[value] for value in first.results])
 
 
-def _moved(value: Value, axis: int, to: int) -> Value:
+def move_axis(value: Value, axis: int, to: int) -> Value:
     """A value with one of its axes moved."""
     if axis == to:
         return value

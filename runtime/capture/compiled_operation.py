@@ -5,7 +5,7 @@ The pass that chooses saved values within one program also chooses the values th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from adjit.tracer.array_checks import as_content
 
 if TYPE_CHECKING:
     from adjit.passes import pipeline as pass_pipeline
-    from adjit.passes.pipeline import PassRecord, PipelineResult
+    from adjit.passes.pipeline import PipelineResult
     from adjit.runtime.cuda import device_inputs
 else:
     pass_pipeline = LazyModule("adjit.passes.pipeline")
@@ -32,15 +32,16 @@ else:
 
 
 class Half:
-    """One compiled half of an operation: a function of ndarrays whose results are new arrays."""
+    """One compiled half of an operation: a function of ndarrays whose results are new arrays. The parameters `rows` have any number of
+    rows."""
 
-    def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int):
+    def __init__(self, graph: Graph, compile_options: CompileOptions, verify: bool, threads: int, rows: Collection[int] = ()):
         compiled = compile_graph(graph, compile_options.backend, compile_options.pass_options, threads, verify,
                                  passes="HALF", stage=Stage.ADJOINT, card=compile_options.card)
         self.pipeline, self.executable = compiled.pipeline, compiled.executable
         paths = [value.name or f"saved {index}" for index, value in enumerate(graph.params)]
         self.inputs: Inputs | device_inputs.DeviceInputs
-        self.inputs = Inputs(graph, paths) if compile_options.device == "cpu" else device_inputs.DeviceInputs(graph, paths)
+        self.inputs = Inputs(graph, paths, rows=rows) if compile_options.device == "cpu" else device_inputs.DeviceInputs(graph, paths)
         self.fresh, self.views = (True,) * len(graph.results), (None,) * len(graph.results)
         self.calls_host = True      # checks of its results are code of the user
         self.waits = False          # for what checks of indices find, on a card
@@ -72,7 +73,6 @@ class CompiledOperation(Operation):
         self.compile_options, self.verify, self.threads = compile_options, verify, threads
         self.saved_dtype = compile_options.saved_dtype
         self.joint: PipelineResult | None = None
-        self.records: tuple[PassRecord, ...] = ()       # of the passes before the joint graph
         super().__init__(name, region, results, wanted, weak, seeded, force_requires_grad)
 
     @property

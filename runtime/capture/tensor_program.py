@@ -55,7 +55,7 @@ class TensorProgram:
 
     `order[i]` is the program's result number for result i of the trace; values saved for the backward half follow the results. `operands`
     has a tensor reference for each parameter that is the content of a tensor, else None. `undo` reverts changes made to optimisers by the
-    trace.
+    trace. `row_param` is a parameter that has the rows of a program for any number of them, which is the last parameter.
     """
 
     effects: Effects
@@ -63,6 +63,7 @@ class TensorProgram:
     order: tuple[int, ...] | None
     operands: tuple[TensorRef | None, ...]
     undo: Callable[[], None] | None
+    row_param: int | None = None
 
     def in_order(self, outs: Sequence[Any]) -> Sequence[Any]:
         """The results of the program in the order of the trace."""
@@ -217,13 +218,10 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
                        update_in_place: bool, on_pass: Callable[[str, Graph], None] | None) -> tuple[TensorProgram, Graph, CompiledGraph]:
     """Compile a trace with tensors. Returns the tensor side, the graph that was compiled, and its compilation."""
     effects = captured.effects
-    number = {value: index for index, value in enumerate(trace.graph.params)}
-    updates = [*trace.writes, *((number[value], result) for _, value, result in effects.writes)]
-    operation = _operation(graph, effects, number, compile_options, verify, threads)
-    if operation is not None:
-        kept = {slot.index for slot in operation.saved if not slot.is_result}
-        updates = [(param, result) for param, result in updates if param not in kept]
-    forward, order = with_updates(graph if operation is None else operation.graph, updates if update_in_place else [])
+    updates = updates_of(trace, effects) if update_in_place else []
+    rolled = pass_pipeline.run_rolling(graph, compile_options.pass_options, verify) if is_connected(effects) else None
+    operation = None if rolled is None else make_operation(rolled.final, trace, effects, compile_options, verify, threads)
+    forward, order = with_updates(graph, updates) if operation is None else forward_half(operation, updates)
     operands = tuple(effects.refs.get(value) for value in trace.graph.params)
     tensors = TensorProgram(effects, operation, order, operands, captured.undo)
     if operation is None:
@@ -231,32 +229,45 @@ def lower_with_tensors(graph: Graph, captured: Captured, trace: Trace, compile_o
                                                card=compile_options.card)
     half = compile_graph(operation.opened(forward), compile_options.backend, compile_options.pass_options, threads, verify, on_pass,
                          "HALF", Stage.ADJOINT, compile_options.card)
-    joint = operation.joint
+    joint, before = operation.joint, () if rolled is None else rolled.records
     assert joint is not None
 
     def both() -> PipelineResult:
         graphs = {**half.pipeline.graphs, "traced": graph, "adjoint": joint.graphs.get("adjoint", joint.final)}
-        return pass_pipeline.PipelineResult(graphs, (*operation.records, *joint.records, *half.pipeline.records))
+        return pass_pipeline.PipelineResult(graphs, (*before, *joint.records, *half.pipeline.records))
 
     return tensors, forward, replace(half, pipeline=DeferredPipeline(both))
 
 
-def _operation(graph: Graph, effects: Effects, number: Mapping[Any, int], compile_options: CompileOptions, verify: bool,
-               threads: int) -> CompiledOperation | None:
-    """The graph as an operation, if some of its results have a gradient with respect to some tensors; else None."""
+def updates_of(trace: Trace, effects: Effects) -> list[tuple[int, int]]:
+    """What a trace writes to: parameters, with the results that are their new content."""
+    number = {value: index for index, value in enumerate(trace.graph.params)}
+    return [*trace.writes, *((number[value], result) for _, value, result in effects.writes)]
+
+
+def is_connected(effects: Effects) -> bool:
+    """True if results are tensors that may have a gradient with respect to others."""
+    return any(effects.tensors.values()) and bool(effects.differentiable)
+
+
+def make_operation(graph: Graph, trace: Trace, effects: Effects, compile_options: CompileOptions, verify: bool, threads: int
+                   ) -> CompiledOperation | None:
+    """The graph of a trace as an operation, if some of its results have a gradient with respect to some tensors; else None."""
+    number = {value: index for index, value in enumerate(trace.graph.params)}
     seeded = {result for result, force_requires_grad in effects.tensors.items() if force_requires_grad}
     wanted = tuple(sorted(number[value] for value in effects.differentiable))
-    if not seeded or not wanted:
-        return None
-    rolled = pass_pipeline.run_rolling(graph, compile_options.pass_options, verify)
-    graph = rolled.final
     operation = CompiledOperation("CompiledBackward", graph, len(graph.results), wanted, seeded, compile_options, verify, threads)
     if operation.wanted or not effects.reached:
-        operation.records = rolled.records
         return operation if operation.wanted else None
     zeros = tuple(sorted(number[value] for value in effects.reached))       # no result depends on these: zero gradients
     return CompiledOperation("CompiledBackward", graph, len(graph.results), zeros, seeded, compile_options, verify, threads,
                              force_requires_grad=True)
+
+
+def forward_half(operation: CompiledOperation, updates: Sequence[tuple[int, int]]) -> tuple[Graph, tuple[int, ...] | None]:
+    """The forward half with its updates, as `with_updates`; what is saved for the backward half is not overwritten."""
+    kept = {slot.index for slot in operation.saved if not slot.is_result}
+    return with_updates(operation.graph, [(param, result) for param, result in updates if param not in kept])
 
 
 def with_updates(graph: Graph, updates: Sequence[tuple[int, Any]]) -> tuple[Graph, tuple[int, ...] | None]:

@@ -27,7 +27,7 @@ def tensor_fields(memory: Memory, tensors: TensorProgram, leaves: int, nodes: Se
     effects = tensors.effects
     if effects.sharing or effects.same or any(hooks for _, hooks in effects.hooks):
         raise UnsuitedError
-    first = len(tensors.operands) - len(nodes)
+    first = len(tensors.operands) - len(nodes) - (tensors.row_param is not None)
     contents = [descriptor_words(CONTENT, {
         **_ref_fields(memory, content.ref), "requires_grad": id(content.requires_grad), "node": nodes[content.index],
     }) for content in effects.contents]
@@ -46,6 +46,8 @@ def _finish(tensors: TensorProgram, given: list[Any], results: list[Any], leaves
     """Write back, and return the function's result, for these parameters, results and leaves of the call."""
     if tensors.operation is not None:       # then some parameters are saved for the backward half
         given = [array if isinstance(array, DeviceLeaf) else np.asarray(array) for array in given]
+        if tensors.row_param is not None:       # the number of rows is no object
+            given[-1] = np.asarray(len(given[tensors.row_param]))
     return tensors.finish(given, results, leaves)[0]
 
 

@@ -20,9 +20,10 @@ from adjit.eager.modes import modes
 from adjit.ir import ops
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import AdjitError
-from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, walk
+from adjit.ir.graph import Graph, Op, Value, attributes_key, graph_key, producers, walk
 from adjit.ir.ops.control_flow import nested_graphs
 from adjit.ir.ops.panels import MOST_ROWS
+from adjit.ir.ops.traits import CALLS
 from adjit.ir.row_number import Expression, shows
 from adjit.ir.thread_context import thread
 from adjit.ir.verifier import Stage
@@ -32,12 +33,13 @@ from adjit.passes.panels.row_axes import RowGraphs, RowsMixed
 from adjit.passes.panels.split_rows import RowProgram, split_rows
 from adjit.passes.pipeline import DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
 from adjit.runtime import settings
-from adjit.runtime.capture.tensor_program import Captured, TensorProgram, with_updates
+from adjit.runtime.capture.tensor_program import Captured, TensorProgram, is_connected, make_operation, updates_of, with_updates
 from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.program import Milliseconds, Program, captured_paths, compile_program, with_donations
-from adjit.runtime.rows.row_signature import SizedPrograms, call_with_rows
+from adjit.runtime.rows.row_operation import RowOperation, SizedOperations, row_halves
+from adjit.runtime.rows.row_signature import SizedPrograms, call_with_rows, row_leaves
 from adjit.runtime.traces.trace_call import trace_call
 from adjit.tracer.row_count import NO_ROWS, RowProbe, probing
 from adjit.tracer.signature import CallSignature
@@ -69,13 +71,16 @@ SIMPLIFIED = tuple(step for name in ("simplify", "eliminate_common_subexpression
 @dataclass(frozen=True, slots=True)
 class SizedTrace:
     """A trace for some number of rows, and its graph with derivatives expanded. `captured` are its effects on tensors, if there are any,
-    and `order` the program's result for each of the trace's. `numbers` are those that Python computed from the number of rows."""
+    and `order` the program's result for each of the trace's. `numbers` are those that Python computed from the number of rows. What the
+    trace writes to is in `updates`; the graph of a trace with results that have a gradient has them where they were, as derivatives of it
+    are still to be taken."""
 
     trace: Trace
     graph: Graph
     captured: Captured | None
     order: tuple[int, ...] | None
     numbers: Collection[Expression] = ()
+    updates: Sequence[tuple[int, int]] = ()
 
 
 @gc_paused()
@@ -85,9 +90,10 @@ def compile_row_program(fun: Callable[..., Any], signature: CallSignature, compi
     begin = time.perf_counter()
     threads = compile_options.threads or settings.THREADS.get()
     verify = settings.VERIFY.get()
-    first, program, least = _rolled_or_not(fun, signature, compile_options)
+    found = _rolled_or_not(fun, signature, compile_options)
+    first = found.trace
     try:
-        return _compile(first, program, least, signature, compile_options, reason, threads, verify, begin)
+        return _compile(found, signature, compile_options, reason, threads, verify, begin)
     except BaseException:
         if first.captured is not None:
             first.captured.undo()
@@ -111,11 +117,24 @@ def programs_for(fun: Callable[..., Any], signature: CallSignature, compile_opti
     return SizedPrograms(tuple(sizes), tuple(found), numbers)
 
 
-def _compile(first: SizedTrace, program: RowProgram, least: int, signature: CallSignature, compile_options: CompileOptions, reason: str,
-             threads: int, verify: bool, begin: float) -> Program:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A trace of a function, its graph for any number of rows, from `least` on, and the operation that this is the forward half of, with
+    the program's result for each of the operation's; if it is one."""
+
+    trace: SizedTrace
+    program: RowProgram
+    least: int
+    order: tuple[int, ...] | None
+    operation: RowOperation | None = None
+
+
+def _compile(found: _Found, signature: CallSignature, compile_options: CompileOptions, reason: str, threads: int, verify: bool, begin: float
+             ) -> Program:
+    first, program, least, operation = found.trace, found.program, found.least, found.operation
     traced = time.perf_counter()
     compiled = compile_graph(program.graph, compile_options.backend, compile_options.pass_options, threads, verify, None,
-                             "AFTER_DERIVATIVES", Stage.ADJOINT)
+                             "AFTER_DERIVATIVES" if operation is None else "HALF", Stage.ADJOINT)
     pipeline = DeferredPipeline(lambda: _with_traced(compiled.pipeline, program.graph))
     took = (time.perf_counter() - traced) * 1e3
     milliseconds = Milliseconds((traced - begin) * 1e3, took - compiled.backend_milliseconds, compiled.backend_milliseconds)
@@ -126,9 +145,8 @@ def _compile(first: SizedTrace, program: RowProgram, least: int, signature: Call
     tensors = None
     if first.captured is not None:
         effects = first.captured.effects
-        operands = tuple(effects.refs.get(value) for value in trace.graph.params)
-        order = first.order if first.order is None else tuple(map(program.result_number, first.order))
-        tensors = TensorProgram(effects, None, order, operands, first.captured.undo)
+        operands = (*(effects.refs.get(value) for value in trace.graph.params), None)       # the last is the number of rows
+        tensors = TensorProgram(effects, operation, found.order, operands, first.captured.undo, min(program.params))
     inputs = Inputs(program.graph, paths, [param for param, _ in trace.writes], trace.same, program.params)
     general_trace = replace(trace, signature=general, graph=trace.graph.with_ops(()))
     return Program(
@@ -159,12 +177,10 @@ class _Tracer:
             raise RowsMixed(f"its trace for {size} rows of zeros fails ({type(error).__name__}: {str(error).partition(chr(10))[0]})",
                             error.location if isinstance(error, AdjitError) else None) from error
         try:
-            _check(trace, captured)
-            updates = list(trace.writes)
-            if captured is not None:
-                number = {value: index for index, value in enumerate(trace.graph.params)}
-                updates += [(number[value], result) for _, value, result in captured.effects.writes]
-            graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), updates)
+            _check(trace, captured, row_leaves(self.signature))
+            updates = list(trace.writes) if captured is None else updates_of(trace, captured.effects)
+            connected = captured is not None and is_connected(captured.effects)
+            graph, order = with_updates(with_donations(trace.graph, sized, compile_options.donate), [] if connected else updates)
             result = run_pipeline(graph, self.options, settings.VERIFY.get(), passes=EXPANDED)
             self.has_rolled |= _loops_of(result.final) > _loops_of(graph)
         except BaseException:
@@ -174,16 +190,15 @@ class _Tracer:
         if captured is not None and not keep:
             captured.undo()
         probe = thread.context.row_probe
-        return SizedTrace(trace, lift_numbers(result.final), captured, order, () if probe is None else tuple(probe.numbers))
+        return SizedTrace(trace, lift_numbers(result.final), captured, order, () if probe is None else tuple(probe.numbers), updates)
 
 
 def _loops_of(graph: Graph) -> int:
     return sum(op.name == "scan" for op in walk(graph))
 
 
-def _rolled_or_not(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions
-                   ) -> tuple[SizedTrace, RowProgram, int]:
-    """What `_split` gives, with loops of Python as loops of the program if there is such a program, else written out."""
+def _rolled_or_not(fun: Callable[..., Any], signature: CallSignature, compile_options: CompileOptions) -> _Found:
+    """What `_split` finds, with loops of Python as loops of the program if there is such a program, else written out."""
     rolling = compile_options.pass_options.rolling
     if rolling is not None:
         tracer = _Tracer(fun, signature, compile_options, replace(rolling, max_fused_bytes=ANY_BYTES))
@@ -195,7 +210,7 @@ def _rolled_or_not(fun: Callable[..., Any], signature: CallSignature, compile_op
     return _split(_Tracer(fun, signature, compile_options, None))
 
 
-def _split(tracer: _Tracer) -> tuple[SizedTrace, RowProgram, int]:
+def _split(tracer: _Tracer) -> _Found:
     """A trace, the graph for any number of rows, and the least number of rows that it serves. Few rows come first: what loops over rows in
     Python shows itself there."""
     traces: list[SizedTrace] = []
@@ -210,7 +225,8 @@ def _split(tracer: _Tracer) -> tuple[SizedTrace, RowProgram, int]:
                 raise
         _check_reads(probe)
     keeps = tracer.compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
-    program = _split_once(aligned, keeps, options)
+    connected = traces[0].captured is not None and is_connected(traces[0].captured.effects)
+    program = None if connected else _split_once(aligned, keeps, options)
 
     def serves(size: int) -> bool:
         return _serves(aligned, traces[0], size, partial(tracer.trace, size), options)
@@ -218,18 +234,36 @@ def _split(tracer: _Tracer) -> tuple[SizedTrace, RowProgram, int]:
     least = next((size for size in FEW_ROWS if serves(size)), min(TRACED_SIZES))
     if least == FEW_ROWS[0] and serves(1):
         least = 1
-    if traces[0].captured is None:
-        return traces[0], program, least
+    if program is not None and traces[0].captured is None:
+        return _Found(traces[0], program, least, None)
     with probing(TRACED_SIZES[0]):
         # as the tensors are now: what was done to them before is taken back
         kept = tracer.trace(TRACED_SIZES[0], keep=True)
+    assert kept.captured is not None
     try:
         aligned = _align([kept, *traces[1:]], TRACED_SIZES, options)
-        return kept, _split_once(aligned, keeps, options), least
+        if connected:
+            return _split_halves(aligned, kept, least, keeps, tracer.compile_options)
+        program = _split_once(aligned, keeps, options)
+        return _Found(kept, program, least, kept.order if kept.order is None else tuple(map(program.result_number, kept.order)))
     except BaseException:
-        assert kept.captured is not None
         kept.captured.undo()
         raise
+
+
+def _split_halves(aligned: RowGraphs, kept: SizedTrace, least: int, keeps: bool, options: CompileOptions) -> _Found:
+    """The forward half of a function whose results have a gradient, and the operation that it belongs to. Loops were rolled, or cannot
+    be."""
+    assert kept.captured is not None
+    sizes, options = COMPARED_SIZES[0], replace(options, roll_loops=False)
+    threads, verify = options.threads or settings.THREADS.get(), settings.VERIFY.get()
+    made = [make_operation(aligned.graph_for(size), kept.trace, kept.captured.effects, options, verify, threads) for size in sizes]
+    operations = tuple(operation for operation in made if operation is not None)
+    if len(operations) < len(sizes):
+        raise RowsMixed("its results require grad, and depend on no tensor that does")
+    sized = SizedOperations(sizes, operations, _counters(aligned), tuple(aligned.numbers.values()))
+    program, order, operation = row_halves(sized, kept.updates, keeps)
+    return _Found(kept, program, least, order, operation)
 
 
 def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram:
@@ -238,13 +272,18 @@ def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram
     program = split_rows(aligned, keeps)
     if program.loops == 1:
         return program
-    counters = [number for number, value in enumerate(aligned.graphs[0].params) if value in aligned.counters]
     sizes = COMPARED_SIZES[0]       # no large one, for which n and n - 1 are one number in float32
     try:
-        simplified = align([_simplified(aligned.graph_for(size), options) for size in sizes], sizes, counters, [*aligned.numbers.values()])
+        graphs = [_simplified(aligned.graph_for(size), options) for size in sizes]
+        simplified = align(graphs, sizes, _counters(aligned), [*aligned.numbers.values()])
         return split_rows(simplified, keeps)
     except RowsMixed:       # a number is special for one size
         return program
+
+
+def _counters(graphs: RowGraphs) -> tuple[int, ...]:
+    """The parameters that are the numbers of the rows."""
+    return tuple(number for number, value in enumerate(graphs.graphs[0].params) if value in graphs.counters)
 
 
 def _check_reads(probe: RowProbe) -> None:
@@ -274,9 +313,13 @@ def _key(graph: Graph) -> Hashable:
 
 
 def _simplified(graph: Graph, options: Options) -> Graph:
-    """The graph as simplified, in which no axis of length 1 is broadcast along others, and indices are no tables."""
+    """The graph as simplified, in which no axis of length 1 is broadcast along others, indices are no tables, and numbers are not said to
+    have no gradient."""
     made: list[Op] = []
+    producer = producers(graph)
     for op in graph.ops:
+        if op.name == "stop_gradient" and (number := producer.get(op.operands[0])) is not None and number.name == "constant":
+            op = replace(number, results=op.results)
         if op.name == "table" and op.result.type.rank == 1:
             array = op.definition.evaluate(**op.attrs)
             if array.dtype.kind in "iuf" and np.array_equal(array, np.arange(len(array))):
@@ -353,8 +396,8 @@ def _described(captured: Captured | None) -> Any:
             [result for _, _, result in effects.writes])
 
 
-def _check(trace: Trace, captured: Captured | None) -> None:
-    """Raise `RowsMixed` for what a program for any number of rows does not do."""
+def _check(trace: Trace, captured: Captured | None, leaves: Collection[int]) -> None:
+    """Raise `RowsMixed` for what a program for any number of rows does not do; `leaves` are the arguments that have them."""
     if trace.value_guards:
         raise RowsMixed("Python decides on values", trace.value_guards[0].location)
     if trace.kept or trace.stored:
@@ -368,8 +411,11 @@ def _check(trace: Trace, captured: Captured | None) -> None:
         raise RowsMixed("it changes attributes of modules or optimisers, or requires_grad, at each call")
     if effects.aliases:
         raise RowsMixed("it returns a view of a tensor")
-    if effects.differentiable and any(effects.tensors.values()):
-        raise RowsMixed("its results have a gradient: call it within adjit.no_grad(), or backward() within it")
+    if any(content.ref.gradient and content.ref.argument in leaves for content in effects.contents):
+        raise RowsMixed("it adds to a gradient that has rows")
+    if is_connected(effects) and any(op.name in CALLS for op in walk(trace.graph)):
+        raise RowsMixed("its results have a gradient, by a rule of the function's own or with checkpoints: call it within adjit.no_grad(), "
+                        "or backward() within it", next(op.loc for op in walk(trace.graph) if op.name in CALLS))
 
 
 def _with_traced(pipeline: Any, graph: Graph) -> PipelineResult:

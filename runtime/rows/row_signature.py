@@ -124,16 +124,18 @@ def row_leaves(signature: CallSignature) -> list[int]:
 
 def call_with_rows(signature: CallSignature, size: int, static: frozenset[str], context: object
                    ) -> tuple[Sequence[Any], Mapping[str, Any], CallSignature]:
-    """The arguments of a call, with arrays of zeros of `size` rows, and their signature. Raises `RowsMixed` for a tensor of rows that
-    requires grad."""
+    """The arguments of a call, with arrays of zeros of `size` rows, and their signature. Raises `RowsMixed` for a parameter of a module
+    that has rows."""
     leaves = list(signature.all_leaves)
     for index in row_leaves(signature):
         dtype, shape = signature.leaf_keys[index][:2]
         zeros = np.zeros((size, *shape[1:]), dtype)
         if isinstance(leaves[index], ArrayWrapper):
-            if type(leaves[index]) is not Tensor or leaves[index]._requires_grad:
-                raise RowsMixed(f"{signature.leaf_paths()[index]} is a tensor that requires grad")
-            leaves[index] = new_tensor(zeros)
+            if type(leaves[index]) is not Tensor:
+                raise RowsMixed(f"{signature.leaf_paths()[index]} is a {type(leaves[index]).__name__}, and no tensor")
+            given, leaves[index] = leaves[index], new_tensor(zeros)
+            leaves[index]._requires_grad = given._requires_grad
+            leaves[index]._grad = None if given._grad is None else new_tensor(np.zeros(zeros.shape, given._grad.dtype))
         else:
             leaves[index] = zeros
     args, kwargs = unflatten(signature.tree, leaves)

@@ -136,17 +136,46 @@ def test_predictions_of_a_compiled_module() -> None:
     assert compiled.cache_info().traces == 1
 
 
-def test_results_with_a_gradient_have_a_program_for_each_size() -> None:
-    model = layers("regression")
-    predict = aj.compile(lambda model, x: model(x), batch="x")
-    for size in (5, 6):
-        x = aj.tensor(X[:size])
-        assert np.allclose(predict(model, x).detach().numpy(), model(x).detach().numpy(), rtol=1e-4, atol=1e-6)
-    assert predict.cache_info().traces == 2
-    assert "its results have a gradient: call it within adjit.no_grad()" in predict.explain()
-    rows = aj.tensor(X[:5], requires_grad=True)
-    aj.compile(lambda x: (x * x).sum(), batch="x")(rows).backward()
-    assert np.allclose(rows.grad.numpy(), 2 * X[:5])
+def columns_and_loss(w: Any, x: Any) -> tuple[Any, Any]:
+    """Rows, which are saved along their second axis, and a number in which Python used how many rows there are."""
+    return (w.T @ x.T).tanh().T, (x @ w).exp().sum() / len(x)
+
+
+def gradients(run: Callable[..., Any], size: int, of: Callable[..., Any]) -> list[np.ndarray]:
+    w, x = aj.tensor(0.1 * X[100:108, :3], requires_grad=True), aj.tensor(X[:size], requires_grad=True)
+    of(x, *run(w, x)).backward()
+    return [w.grad.numpy(), x.grad.numpy()]
+
+
+def penalty(x: Any, columns: Any, loss: Any) -> Any:
+    slope, = aj.autograd.grad(loss, [x], create_graph=True)
+    return (slope ** 2).sum() + columns.sum()
+
+
+def test_backward_outside_compiles_nothing_for_another_number_of_rows() -> None:
+    compiled = aj.compile(columns_and_loss, batch="x")
+    for of, sizes in ((lambda x, columns, loss: columns.sum() + loss, (5, 1, 70)), (penalty, (5,))):
+        for size in sizes:
+            mine, expected = (gradients(run, size, of) for run in (compiled, columns_and_loss))
+            assert all(np.allclose(one, two, rtol=1e-4, atol=1e-5) for one, two in zip(mine, expected, strict=True))
+    assert compiled.cache_info().traces == 1
+    operation = compiled.programs()[0].tensors.operation
+    assert operation._moved
+    assert len(operation._backward) == 3        # for both results, for each by itself in the penalty, once for all numbers of rows
+
+
+def test_gradients_that_have_no_program_for_any_number_of_rows() -> None:
+    by_rule = aj.custom_vjp(np.tanh)
+    by_rule.defvjp(lambda x: (np.tanh(x), x), lambda x, cotangent: (7 * cotangent,))
+    compiled = aj.compile(lambda w, x: by_rule(x @ w), batch="x")
+    assert np.allclose(gradients(compiled, 4, lambda x, *rows: sum(row.sum() for row in rows))[0], 7 * X[:4].sum(0)[:, None])
+    assert "its results have a gradient, by a rule of the function's own or with checkpoints" in compiled.explain()
+    adding = aj.compile(lambda x: (x * x).sum().backward(), batch="x")
+    x = aj.tensor(X[:5], requires_grad=True)
+    for _ in range(2):      # the second call adds to the gradient of the first
+        adding(x)
+    assert np.allclose(x.grad.numpy(), 4 * X[:5])
+    assert "it adds to a gradient that has rows" in adding.explain()
 
 
 @pytest.mark.share(2)
