@@ -25,7 +25,8 @@ with gc_paused():       # of all these modules a collection would free nothing, 
     from adjit.eager.generator import Generator, get_rng_state, manual_seed, set_rng_state
     from adjit.eager.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
     from adjit.eager.size import Size
-    from adjit.eager.tensor import Tensor, as_tensor, tensor
+    from adjit.eager.tensor import Tensor, tensor
+    from adjit.eager.transfer import as_tensor
     from adjit.ir.spelling import nearest as _nearest
     from adjit.ir.version import VERSION as __version__
     from adjit.pytorch_modules import install as install_modules

@@ -21,7 +21,7 @@ from adjit.codegen.numpy.chunks import MANY_ELEMENTS
 from adjit.codegen.numpy.op_functions import filled
 from adjit.dtypes import preserve_format
 from adjit.eager.apply import apply
-from adjit.eager.device import CPU, device_of
+from adjit.eager.device import CPU, chosen, device_of
 from adjit.eager.generator import Generator, next_key
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, new_tensor, own_tensor, tensor
@@ -148,14 +148,17 @@ def full_like(input: Any, fill_value: Any, dtype: Any = None, requires_grad: boo
                 return finished(_filled(array.shape, array.dtype, fill_value), requires_grad, _beside(input, device))
             made = np.empty_like(array, subok=False)        # laid out as the other one is, as in PyTorch
             made.fill(fill_value)
-            return finished(new_tensor(made), requires_grad, device)
+            return finished(new_tensor(made), requires_grad, _beside(input, device))
     like = as_tensor(input)
     return full(like.shape, fill_value, like.dtype if dtype is None else dtype, requires_grad, _beside(like, device))
 
 
 def _beside(like: Tensor, device: Any) -> Any:
-    """The device that is asked for, or that of another tensor; None for the CPU, where tensors are made."""
-    return device if device is not None or is_tracing() or device_of(like.array) is CPU else device_of(like.array)
+    """The device that is asked for, or that of another tensor; None where tensors are made anyway."""
+    if device is not None:
+        return device
+    there = device_of(like.array)
+    return None if modes.default_device is None and (is_tracing() or there is CPU) else there
 
 
 # -- sequences of numbers
@@ -301,7 +304,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     >>> asarray([1.0, 2.0])
     tensor([1., 2.])
     """
-    made = tensor(obj, dtype) if copy else as_tensor(obj, dtype)
+    made = tensor(obj, dtype, device=device) if copy else as_tensor(obj, dtype, chosen(device))
     return finished(made, True, device) if requires_grad and made.is_leaf else made
 
 
@@ -311,7 +314,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     >>> frombuffer(bytearray(8), dtype=np.int32)
     tensor([0, 0], dtype=int32)
     """
-    return finished(as_tensor(np.frombuffer(buffer, dtype_argument(dtype), count, offset)), requires_grad, None)
+    return finished(as_tensor(np.frombuffer(buffer, dtype_argument(dtype), count, offset)), requires_grad, CPU)
 
 
 def scalar_tensor(s: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None) -> Tensor:
@@ -354,6 +357,7 @@ def float_or(dtype: Any, out: Tensor | None) -> Any:
 
 
 def finished(made: Tensor, requires_grad: bool, device: Any, out: Tensor | None = None) -> Tensor:
+    device = chosen(device) if out is None else device
     if device is not None:
         made = moved(made, device)
     if out is not None:

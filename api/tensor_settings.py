@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import CPU, check_device, device
+from adjit.eager.device import CPU, device, make_default
 from adjit.eager.formatting import options
 from adjit.eager.generator import default_generator, manual_seed
 from adjit.eager.modes import modes, set_default_float
@@ -193,20 +193,23 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def get_default_device() -> device:
-    """Return the device on which tensors are made.
+    """Return the device on which tensors are made in this thread.
 
     >>> get_default_device()
     device(type='cpu')
     """
-    return CPU
+    return CPU if modes.default_device is None else device(modes.default_device)
 
 
 def set_default_device(device: Any) -> None:
-    """Accept "cpu"; raises `UnsupportedError` for other devices.
+    """Have tensors, and the parameters of layers, be made on a device in this thread, "cpu" or a card, unless `device=` says otherwise.
+    Tensors on the memory of others (`from_numpy`, `frombuffer`) are where that is, and those like others (`zeros_like`) where these are.
+    While a card is the default device, calls of compiled functions go through Python, which takes tens of microseconds: `with
+    device("cuda"):` around what makes tensors costs nothing later. Raises `UnsupportedError` for a device that is not there.
 
     >>> set_default_device("cpu")
     """
-    check_device(device)
+    make_default(device)
 
 
 def seed() -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
-from adjit.eager.modes import modes, switches
+from adjit.eager.modes import modes, set_default_device, switches
 from adjit.ir.errors import ArgumentError, UnsupportedError
 from adjit.ir.thread_context import thread
 from adjit.tracer.array import TracedArray
@@ -36,6 +37,11 @@ class device(str):
     ('cpu', True)
     >>> device(0)
     device(type='cuda', index=0)
+
+    Within `with device("cuda"):` tensors, and the parameters of layers, are made there, unless `device=` says otherwise.
+
+    >>> with device("cpu"):
+    ...     pass
     """
 
     __slots__ = ()
@@ -58,9 +64,27 @@ class device(str):
         number = str(self).partition(":")[2]
         return int(number) if number else None
 
+    def __enter__(self) -> Self:
+        before = modes.default_device
+        make_default(self)
+        _entered.devices.append(before)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        set_default_device(_entered.devices.pop())
+
     def __repr__(self) -> str:
         return f"device(type={self.type!r})" if self.index is None else f"device(type={self.type!r}, index={self.index})"
 
+
+class _Entered(threading.local):
+    """Default devices before the `with` blocks that a thread is in."""
+
+    def __init__(self) -> None:
+        self.devices: list[str | None] = []
+
+
+_entered = _Entered()
 
 CPU, CUDA = device("cpu"), device("cuda:0")
 _cards = [CUDA]
@@ -112,6 +136,16 @@ def card_number(given: Any) -> int | None:
                                hint="cards are numbered from 0; aj.cuda.device_count() says how many there are")
     raise UnsupportedError(f"the device {given}: tensors are in the memory of the CPU, or of a card, \"cuda\"",
                            find_user_location(), hint="leave the device out, or choose it by aj.cuda.is_available()")
+
+
+def make_default(given: Any) -> None:
+    """Have tensors be made on a device in this thread; None is the CPU. Raises the errors of `card_number`."""
+    set_default_device(None if card_number(given) is None else str(device(named(given))))
+
+
+def chosen(given: Any) -> Any:
+    """The device that is asked for, or where tensors are made otherwise; None for the CPU."""
+    return modes.default_device if given is None else given
 
 
 def is_cuda(given: Any) -> bool:

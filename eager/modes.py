@@ -28,13 +28,14 @@ class _Modes(threading.local):
     autocast_device = "cpu"
     default_float = np.dtype(np.float32)        # of all threads
     card = 0
+    default_device: str | None = None
 
     @property
     def key(self) -> object:
         """What programs depend on: `grad`, unless another mode is in force, in which calls go through Python."""
-        if self.autocast is None and self.default_float is _FLOAT32:
+        if self.autocast is None and self.default_float is _FLOAT32 and self.default_device is None:
             return self.grad
-        return self.grad, self.autocast, self.autocast_device, self.default_float
+        return self.grad, self.autocast, self.autocast_device, self.default_float, self.default_device, self.card
 
 
 class _Switches:
@@ -49,10 +50,10 @@ switches = _Switches()
 _FLOAT32 = _Modes.default_float
 _lock, _in_python = threading.Lock(), ExitStack()
 modes = _Modes()
-"""Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the line, and backward looks
-for NaN. `modes.autocast`: the dtype in which products of float32 matrices on `modes.autocast_device` are
-computed. `modes.default_float`: the dtype of tensors of
-Python floats. `modes.card`: the number of the card that "cuda" stands for.
+"""Modes of this thread. `modes.grad`: operations are recorded. `modes.anomaly`: nodes record the line, and backward looks for NaN.
+`modes.autocast`: the dtype in which products of float32 matrices on `modes.autocast_device` are computed. `modes.default_float`: the dtype
+of tensors of Python floats. `modes.card`: the number of the card that "cuda" stands for. `modes.default_device`: where tensors are made if
+nothing else says it, a card's name or None for the CPU.
 """
 
 
@@ -63,6 +64,20 @@ def set_default_float(dtype: np.dtype[Any]) -> None:
         if dtype != _FLOAT32:
             _in_python.enter_context(calls_in_python())
         _Modes.default_float = _FLOAT32 if dtype == _FLOAT32 else dtype
+
+
+_device_blocks: list[ExitStack] = []
+
+
+def set_default_device(name: str | None) -> None:
+    """Set where tensors are made in this thread, a card's name or None for the CPU. While a thread has a card, calls go through Python."""
+    with _lock:
+        before, modes.default_device = modes.default_device, name
+        if name is not None and before is None:
+            _device_blocks.append(ExitStack())
+            _device_blocks[-1].enter_context(calls_in_python())
+        elif name is None and before is not None:
+            _device_blocks.pop().close()
 
 
 class _Mode:

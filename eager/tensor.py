@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjit.eager.device import card, card_number, check_device, check_device_program, is_cuda, on_device, place_of
+from adjit.eager.device import card, card_number, check_device, check_device_program, chosen, is_cuda, on_device, place_of
 from adjit.eager.modes import modes, switches
 from adjit.eager.size import Size
 from adjit.ir import ops
@@ -123,14 +123,14 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
     Without `dtype`, Python floats become float32 (as in PyTorch), ints int64, bools bool; arrays and tensors keep their dtype. Raises
     `DTypeError` for a dtype that is not supported, or for `requires_grad` of one that is not floating-point; `UnsupportedError` for a
-    `device` other than "cpu" and "cuda". Without `device`, the copy of a tensor, or of a `DeviceArray`, is where it is.
+    `device` other than "cpu" and "cuda". Without `device` or a default device, the copy of a tensor or a `DeviceArray` is where it is.
 
     >>> tensor([1.0, 2.0])
     tensor([1., 2.])
     >>> tensor(np.array([1.0, 2.0]), requires_grad=True)
     tensor([1., 2.], dtype=float64, requires_grad=True)
     """
-    data = _wrapped(data)
+    data, device = _wrapped(data), chosen(device)
     if isinstance(data, Tensor) and isinstance(data.array, DeviceLeaf) and (device is None or is_cuda(device)) and not is_tracing():
         _warn_of_lost_gradient(data)
         there: Tensor = data.detach() if dtype is None else data.detach().to(dtype)     # type: ignore[attr-defined]
@@ -146,14 +146,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False, device: An
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """Make a tensor on the memory of `data` if it is an array of that dtype; a tensor is returned unchanged, or converted.
-
-    >>> array = np.zeros(2)
-    >>> as_tensor(array).fill_(1.0)
-    tensor([1., 1.], dtype=float64)
-    >>> array
-    array([1., 1.])
-    """
+    """A tensor on the memory of `data`, or on a device, as that of users (`eager/transfer.py`), but whatever the default device."""
     data = _wrapped(data)
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)      # type: ignore[no-any-return]

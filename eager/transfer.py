@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from adjit.eager.call import differentiable
-from adjit.eager.device import CPU, card, card_number, check_device_program, device_of, on_device, place_of
+from adjit.eager.device import CPU, card, card_number, check_device_program, chosen, device_of, on_device, place_of
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.tensor import as_tensor as tensor_of
 from adjit.eager.user_function import Function
 from adjit.ir.errors import UnsupportedError
 from adjit.tracer.scope import is_tracing
@@ -46,6 +47,18 @@ def moved(tensor: Tensor, device: Any) -> Tensor:
 
 def _copied(tensor: Tensor, device: str) -> Tensor:
     return new_tensor(tensor.array.copied() if device == CPU else on_device(tensor.array, device))
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Make a tensor on the memory of `data` if it is an array of that dtype; a tensor is returned unchanged, or converted.
+
+    >>> array = np.zeros(2)
+    >>> as_tensor(array).fill_(1.0)
+    tensor([1., 1.], dtype=float64)
+    >>> array
+    array([1., 1.])
+    """
+    return tensor_of(data, dtype, chosen(device))
 
 
 def move_content(tensor: Tensor, device: Any) -> None:

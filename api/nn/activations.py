@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from adjit.eager.device import chosen
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, own_tensor
 from adjit.ir.errors import ShapeError
@@ -258,7 +259,7 @@ class PReLU(Module):
         self.num_parameters = num_parameters
         self.init = init
         self.weight = Parameter(own_tensor(np.full(num_parameters, init, modes.default_float if dtype is None else dtype)))
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; the channels are the second dimension."""

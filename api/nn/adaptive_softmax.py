@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.eager.checks import check_range
+from adjit.eager.device import chosen
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional
@@ -61,7 +62,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             features = int(in_features // div_value ** (number + 1))
             sizes = ((in_features, features), (features, end - start))
             self.tail.append(Sequential(*(Linear(*pair, bias=False, dtype=dtype) for pair in sizes)))
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import chosen
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, DTypeError, ShapeError
 from adjit.ir.types import dtype_kind
@@ -61,7 +62,7 @@ class MultiheadAttention(Module):
             self.register_parameter(name, empty_parameter((1, 1, embed_dim), dtype) if add_bias_kv else None)
         self.add_zero_attn = add_zero_attn
         self.reset_parameters()
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

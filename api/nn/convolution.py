@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from adjit.eager.device import chosen
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError
 from adjit.nn import functional, init
@@ -49,7 +50,7 @@ class _Convolution(Module):
         self.weight = empty_parameter((out_channels, in_channels // groups, *self.kernel_size), dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), dtype) if bias else None)
         self.reset_parameters()
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -152,7 +153,7 @@ class _TransposedConvolution(Module):
         self.weight = empty_parameter((in_channels, out_channels // groups, *self.kernel_size), dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), dtype) if bias else None)
         self.reset_parameters()
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""

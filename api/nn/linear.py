@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from adjit.eager.device import chosen
 from adjit.eager.modes import modes, no_grad
 from adjit.eager.tensor import Tensor, as_tensor, own_tensor
 from adjit.ir.errors import ArgumentError, ShapeError
@@ -83,7 +84,7 @@ class Linear(Module):
         self.weight = empty_parameter((out_features, in_features), dtype)
         self.register_parameter("bias", empty_parameter((out_features,), dtype) if bias else None)
         self.reset_parameters()
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -119,7 +120,7 @@ class Bilinear(Module):
         self.weight = empty_parameter((out_features, in1_features, in2_features), dtype)
         self.register_parameter("bias", empty_parameter((out_features,), dtype) if bias else None)
         self.reset_parameters()
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_parameters(self) -> None:
         """Draw new initial values."""
@@ -168,7 +169,7 @@ class _Table(Module):
             self.weight = Parameter(weight)
         if freeze:
             self.weight.requires_grad_(False)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, *settings: Any, **named: Any) -> Self:

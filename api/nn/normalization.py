@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import chosen
 from adjit.eager.foreach_update import update_in_place
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, own_tensor
@@ -53,7 +54,7 @@ class LayerNorm(_Scaled):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_parameters(self.normalized_shape, elementwise_affine, elementwise_affine and bias, dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; raises `ShapeError` if the shape does not end in `normalized_shape`."""
@@ -80,7 +81,7 @@ class RMSNorm(_Scaled):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self._add_parameters(self.normalized_shape, elementwise_affine, False, dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape; raises `ShapeError` if the shape does not end in `normalized_shape`."""
@@ -108,7 +109,7 @@ class GroupNorm(_Scaled):
         self.eps = eps
         self.affine = affine
         self._add_parameters((num_channels,), affine, affine and bias, dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, num_channels, ...) to the same shape."""
@@ -143,7 +144,7 @@ class _Tracking(_Scaled):
         self.register_buffer("running_mean", own_tensor(np.zeros(num_features, kind)) if tracked else None)
         self.register_buffer("running_var", own_tensor(np.ones(num_features, kind)) if tracked else None)
         self.register_buffer("num_batches_tracked", own_tensor(np.zeros((), np.int64)) if tracked else None)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def reset_running_stats(self) -> None:
         """Reset the running statistics."""

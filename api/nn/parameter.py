@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjit.eager.device import device_of, is_cuda, on_device
+from adjit.eager.device import chosen, device_of, is_cuda, on_device
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, as_tensor, note_wrapper, own_tensor
 from adjit.ir.errors import ShapeError
@@ -97,7 +97,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
         Parameter.__init__(self, np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)), requires_grad)
-        self.array = on_device(self.array, device) if is_cuda(device) else self.array
+        self.array = on_device(self.array, chosen(device)) if is_cuda(chosen(device)) else self.array
 
 
 class UninitializedBuffer(_Uninitialized):
@@ -109,5 +109,6 @@ class UninitializedBuffer(_Uninitialized):
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None):
         made = own_tensor(np.zeros(0, modes.default_float if dtype is None else dtype_argument(dtype)))
+        device = chosen(device)
         self.array, self._writes = on_device(made.array, device) if is_cuda(device) else made.array, made._writes
         self.requires_grad = requires_grad

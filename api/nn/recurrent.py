@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from adjit.eager.device import chosen
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.nn import functional, init
@@ -89,7 +90,7 @@ class RNNBase(_Recurrent):
                 if proj_size:
                     self.register_parameter(f"weight_hr{suffix}", empty_parameter((proj_size, hidden_size), dtype))
         self.reset_parameters()
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     @property
     def _outputs(self) -> int:
@@ -256,7 +257,7 @@ class RNN(_OneState):
         mode = f"RNN_{nonlinearity.upper()}"
         super().__init__(mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
         self.nonlinearity = nonlinearity
-        self.to(device=device)
+        self.to(device=chosen(device))
 
 
 class GRU(_OneState):
@@ -271,7 +272,7 @@ class GRU(_OneState):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None) -> None:
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype=dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
 
 class LSTM(RNNBase):
@@ -288,7 +289,7 @@ class LSTM(RNNBase):
     def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
                  dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None) -> None:
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, dtype=dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     if TYPE_CHECKING:
         @overload
@@ -346,7 +347,7 @@ class RNNCell(_Cell):
                  device: Any = None, dtype: Any = None) -> None:
         super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
@@ -363,7 +364,7 @@ class GRUCell(_Cell):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next hidden state (N, H), of inputs (N, input_size) and the hidden state, by default zeros; or both without N."""
@@ -381,7 +382,7 @@ class LSTMCell(_Cell):
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next hidden state and cell, (N, H) each, of inputs (N, input_size) and this pair, by default zeros; or all without N.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.device import chosen
 from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor, own_tensor
 from adjit.eager.transfer import moved
@@ -59,7 +60,7 @@ class TransformerEncoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.activation = _activation("TransformerEncoderLayer", activation)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, src: Tensor, src_mask: Array = None, src_key_padding_mask: Array = None, is_causal: bool = False) -> Tensor:
         """Map (N, L, d_model) with `batch_first`, else (L, N, d_model), to the same shape; masks as in `MultiheadAttention`."""
@@ -106,7 +107,7 @@ class TransformerDecoderLayer(Module):
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
         self.activation = _activation("TransformerDecoderLayer", activation)
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, tgt: Tensor, memory: Tensor, tgt_mask: Array = None, memory_mask: Array = None,
                 tgt_key_padding_mask: Array = None, memory_key_padding_mask: Array = None, tgt_is_causal: bool | None = False,
@@ -216,7 +217,7 @@ class Transformer(Module):
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
-        self.to(device=device)
+        self.to(device=chosen(device))
 
     def forward(self, src: Tensor, tgt: Tensor, src_mask: Array = None, tgt_mask: Array = None, memory_mask: Array = None,
                 src_key_padding_mask: Array = None, tgt_key_padding_mask: Array = None, memory_key_padding_mask: Array = None,

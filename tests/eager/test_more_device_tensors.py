@@ -179,3 +179,28 @@ def test_names_of_devices() -> None:
     for wrong in (lambda: x.to("cude"), lambda: nn.Linear(2, 2).to("cude"), lambda: aj.zeros(2, device="cude")):
         with pytest.raises(ValueError, match="'cude' is no device: devices are named as"):
             wrong()
+
+
+def test_a_default_device() -> None:
+    cpu, sums = aj.zeros(2), aj.compile(lambda x: x + aj.ones(2))
+    with aj.device("cuda") as device:
+        assert device == aj.get_default_device() == "cuda"
+        made = [aj.tensor([1.0]), aj.tensor(A), aj.zeros(2), aj.rand(2), aj.arange(3), aj.as_tensor([1.0]), aj.as_tensor(cpu),
+                aj.asarray([1.0]), aj.eye(2), aj.randint(0, 3, (2,)), nn.Linear(2, 2).weight, nn.LSTM(2, 2).weight_ih_l0,
+                nn.BatchNorm1d(2).running_mean, nn.LazyLinear(2).weight, nn.Embedding(3, 2).weight, sums(aj.zeros(2)),
+                aj.compile(lambda: aj.zeros(2) + 1)()]
+        assert {x.device for x in made} == {aj.device("cuda:0")}
+        here = [aj.zeros_like(cpu), aj.rand_like(cpu), aj.full_like(cpu, 1.0), cpu.new_zeros(2), aj.from_numpy(A),
+                aj.tensor([1.0], device="cpu"), aj.zeros(2, device="cpu"), nn.Linear(2, 2, device="cpu").weight]
+        with aj.device("cpu"):
+            here.append(aj.zeros(2))
+        assert {x.device for x in here} == {aj.device("cpu")}
+        assert aj.zeros(1).is_cuda
+    assert not aj.zeros(2).is_cuda
+    assert not sums(cpu).is_cuda
+    with pytest.raises(UnsupportedError, match="the device mps"), aj.device("mps"):
+        pass
+    aj.set_default_device("cuda:0")
+    assert aj.zeros(2).is_cuda
+    aj.set_default_device(None)
+    assert aj.get_default_device() == "cpu"
