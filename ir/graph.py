@@ -178,7 +178,7 @@ class Graph:
         return self is other or _structure(self) == _structure(other)
 
     def __hash__(self) -> int:
-        return hash((self.name, len(self.params), len(self.ops), len(self.results)))
+        return hash((self.name, tuple([value.type for value in self.params]), len(self.ops), tuple([value.type for value in self.results])))
 
     def __str__(self) -> str:
         return f"<Graph {self.name}: {len(self.params)} params, {len(self.ops)} ops, {len(self.results)} results>"

@@ -39,6 +39,7 @@ _ONE_CALL = re.compile(r"def run\(([\w, ]*)\):\n    v0 = (\w+)\(\1\)\n    return
 _ONE_VIEW = re.compile(r"def run\(a0\):\n    v0 = a0(?:\.(T)|\[(k\d+)\]|\.(reshape|transpose)\((k\d+)\))\n    return \(v0,\)\n")
 _VIEWS = re.compile(r"def run\(a0\):\n(    v\d+ = \w+(\.T|\[k\d+\]|\.(reshape|transpose)\(k\d+\))\n)*    return \((v\d+|k\d+\(\w+\)),\)\n")
 _ONE_RESULT = re.compile(r"^    return \((.*),\)$", re.MULTILINE)
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _RESHAPE = re.compile(r"(v\d+) = (\w+)\.reshape\(k\d+\)")
 _SLICE = re.compile(r"(v\d+) = (\w+)\[(k\d+)\]")
 _NEW_ARRAYS = (Kind.ELEMENTWISE, Kind.EXTERNAL, Kind.SCAN)
@@ -121,7 +122,7 @@ def compile_graph(graph: Graph, weak: frozenset[int] = frozenset(), views: bool 
 def _compile(graph: Graph, weak: frozenset[int], witnesses: dict[Value, Value], views: bool = False) -> NumpyFunction:
     writer = _Writer(graph, weak, witnesses, views)
     text, bound = writer.write()
-    run = _compiled(text, tuple(bound))(*bound.values())
+    run = _made(text, bound)
     calls_host = any(op.name in HOST_CALLS for op in walk(graph))
     return NumpyFunction(run, text, writer.fresh, writer.viewed, partial(_single, text, bound, run), calls_host, bound,
                          _types(graph.params), _types(graph.results), weak)
@@ -141,20 +142,28 @@ def _single(text: str, bound: dict[str, Any], run: Callable[..., tuple[np.ndarra
         return attrgetter("T") if transposed else itemgetter(bound[index]) if index else methodcaller(method, bound[shape])
     if text.count("return ") > 1:
         return _first_of(run)
-    make: Callable[..., Any] = _compiled(_ONE_RESULT.sub(r"    return \1", text), tuple(bound))
-    return make(*bound.values())        # type: ignore[no-any-return]
+    return _made(_ONE_RESULT.sub(r"    return \1", text), bound)
 
 
 def _first_of(run: Callable[..., tuple[np.ndarray, ...]]) -> Callable[..., np.ndarray]:
     return lambda *arrays: run(*arrays)[0]
 
 
+def _made(text: str, bound: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function `run` of a text. Bound names are numbered in their order, so that texts that differ in functions alone are compiled
+    once: that takes a good part of the first call."""
+    names: dict[str, str] = {}
+    numbered = _NAME.sub(lambda found: names.setdefault(found[0], f"f{len(names)}") if found[0] in bound else found[0], text)
+    return _compiled(numbered, len(names))(*[bound[name] for name in names])
+
+
 @lru_cache(maxsize=4096)
-def _compiled(text: str, names: tuple[str, ...]) -> Callable[..., Callable[..., tuple[np.ndarray, ...]]]:
-    """A function that binds these names in a text and returns its `run`. Cells are read faster than globals."""
+def _compiled(text: str, count: int) -> Callable[..., Callable[..., Any]]:
+    """A function that binds the names `f0`, ... in a text and returns its `run`. Cells are read faster than globals."""
     lines = "\n    ".join(text.splitlines())
     namespace: dict[str, Any] = {}
-    exec(compile(f"def make({', '.join(names)}):\n    {lines}\n    return run", "<adjit numpy>", "exec"), namespace)
+    names = ", ".join([f"f{number}" for number in range(count)])
+    exec(compile(f"def make({names}):\n    {lines}\n    return run", "<adjit numpy>", "exec"), namespace)
     return namespace["make"]     # type: ignore[no-any-return]
 
 

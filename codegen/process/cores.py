@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -17,6 +18,8 @@ SLURM = "SLURM_CPUS_PER_TASK"
 _RANKS = "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"
 _LOCAL_RANKS = "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"
 """Variables that Open MPI, MPICH (and Intel MPI), MVAPICH and Slurm set: ranks in all, and on this machine."""
+
+_quotas: dict[tuple[Path, Path], tuple[float, float | None]] = {}
 
 agreed: dict[str, int] = {}
 """Bounds that the ranks of this machine have told each other, as those of `bounds`: who may run on which core."""
@@ -102,8 +105,17 @@ def openmp_threads(text: str) -> int | None:
 def processor_quota(membership: Path = _MEMBERSHIP, groups: Path = _GROUPS) -> float | None:
     """CPU time, in cores, that the process's control groups (version 1 or 2) and their parents grant; None if there is no limit.
 
-    `membership` is a file in the format of `/proc/self/cgroup`, `groups` the folder where the groups are mounted.
+    `membership` is a file in the format of `/proc/self/cgroup`, `groups` the folder where the groups are mounted. They are read at most
+    once a second: that takes longer than many a first call of an eager operation.
     """
+    now = time.monotonic()
+    known = _quotas.get((membership, groups))
+    if known is None or known[0] < now - 1:
+        known = _quotas[membership, groups] = now, _read_quota(membership, groups)
+    return known[1]
+
+
+def _read_quota(membership: Path, groups: Path) -> float | None:
     try:
         lines = membership.read_text().splitlines()
     except OSError:
