@@ -6,7 +6,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from operator import methodcaller
 from typing import Any
 
@@ -294,7 +294,7 @@ def at_users_line() -> Iterator[None]:
 def _trace(name: str, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any], operands: Sequence[Any],
            wanted: tuple[int, ...], dynamic: bool, is_view: bool, constant: bool,
            values: CallValues, device: str | None) -> Call:
-    builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=find_user_location)
+    builder = _OperationBuilder(getattr(function, "__name__", "function"), locate=cache(find_user_location))    # one line calls all ops
     scope = Scope(builder)
     scope.as_pytorch = True
     scope.values = None if is_tracing() else values

@@ -18,6 +18,9 @@ _WIDTH = 16         # lanes of one of the vectors that hold the sums
 _VECTOR = f"<{_WIDTH} x float>"
 
 
+_SLICES = 4
+"""Slices that are added at a time: their sums are read and written once."""
+
 TOGETHER = 8
 """Rows that a scan goes through at a time: about as many additions are computed while one is waited for."""
 
@@ -25,14 +28,15 @@ MANY = 16
 """Rows of which products are computed at a time, in vectors."""
 
 
-def sums_text() -> str:
-    """Sums of rows of float32: `x`, `sums`, number of rows, their length."""
+def sums_text(target: str) -> str:
+    """Sums of rows of float32: `x`, `sums`, number of rows, their length, and elements from one row to the next. For a target, which the
+    first line names; the bits are the same for all."""
     text = Builder()
-    with text.function(SYMBOL, "ptr %x", "ptr %sums", "i64 %rows", "i64 %length", result="void", linkage=""):
+    with text.function(SYMBOL, "ptr %x", "ptr %sums", "i64 %rows", "i64 %length", "i64 %stride", result="void", linkage=""):
         lanes = [text.variable("zeroinitializer", _VECTOR) for _ in range(LANES // _WIDTH)]
         rest, total = text.variable("0.0", "float"), text.variable("0.0", "double")
         with text.for_range(0, "%rows", empty=True) as row:
-            first = text.at("%x", 4, text.mul(row.counter, "%length"))
+            first = text.at("%x", 4, text.mul(row.counter, "%stride"))
             total.set("0.0")
             with text.for_range(0, "%length", BLOCK, empty=True) as block:
                 start, count = text.at(first, 4, block.counter), text.smaller(text.sub("%length", block.counter), BLOCK)
@@ -40,7 +44,7 @@ def sums_text() -> str:
             rounded = text.let(f"fptrunc double {total.value} to float")
             text.store("float", rounded, text.at("%sums", 4, row.counter))
         text.ret()
-    return str(text)
+    return f"; {target}\n{text}"
 
 
 def _block_sum(text: Builder, lanes: list[Variable], rest: Variable, start: str, count: str) -> str:
@@ -67,6 +71,38 @@ def _block_sum(text: Builder, lanes: list[Variable], rest: Variable, start: str,
         found = text.let(f"fadd <{left} x float> {low}, {high}")
     added = text.let(f"fadd float {text.let(f'extractelement <1 x float> {found}, i32 0')}, {rest.value}")
     return text.let(f"fpext float {added} to double")
+
+
+def slices_text(target: str) -> str:
+    """Sums of slices of float32: `x` (rows, slices, length), `sums` (rows, length), and rows, slices, length. Slices are added one after
+    the other, as NumPy does. For a target, as `sums_text`."""
+    text = Builder()
+    params = ("ptr %x", "ptr %sums", "i64 %rows", "i64 %slices", "i64 %length")
+
+    def add(sums: str, first: str, count: int, begins: bool) -> None:
+        """Add `count` slices to the sums, or begin with the first of them."""
+        sources = [text.at(first, 4, text.mul("%length", number)) for number in range(count)]
+        whole = text.let(f"and i64 %length, {-_WIDTH}")
+        for begin, end, step, type in (("0", whole, _WIDTH, _VECTOR), (whole, "%length", 1, "float")):
+            with text.for_range(begin, end, step, empty=True) as place:
+                to = text.at(sums, 4, place.counter)
+                new = [text.load(type, text.at(source, 4, place.counter), align=4) for source in sources]
+                total = new.pop(0) if begins else text.load(type, to, align=4)
+                for one in new:
+                    total = text.let(f"fadd {type} {total}, {one}")
+                text.store(type, total, to, align=4)
+
+    with text.function(SYMBOL, *params, result="void", linkage=""):
+        several = text.add(text.let(f"and i64 {text.sub('%slices', 1)}, {-_SLICES}"), 1)
+        with text.for_range(0, "%rows", empty=True) as row:
+            sums = text.at("%sums", 4, text.mul(row.counter, "%length"))
+            first = text.at("%x", 4, text.mul(text.mul(row.counter, "%slices"), "%length"))
+            add(sums, first, 1, True)
+            for begin, end, count in (("1", several, _SLICES), (several, "%slices", 1)):
+                with text.for_range(begin, end, count, empty=True) as slice:
+                    add(sums, text.at(first, 4, text.mul(slice.counter, "%length")), count, False)
+        text.ret()
+    return f"; {target}\n{text}"
 
 
 def extrema_text(better: str) -> str:

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,8 @@ class KernelCompiler:
 
     compile: Callable[[ChunkGraph], Run] | None = None
     compile_program: Callable[[Graph], Program] | None = None
-    sum_rows: Callable[[np.ndarray, np.ndarray], None] | None = None
+    sum_rows: Callable[[np.ndarray, np.ndarray, int, int], None] | None = None
+    sum_slices: Callable[[np.ndarray, np.ndarray, int], None] | None = None
     fill: Callable[[np.ndarray, np.ndarray], bool] | None = None
     extrema_rows: Callable[[str, np.ndarray, np.ndarray], bool] | None = None
     scan_rows: Callable[[str, np.ndarray, np.ndarray, int, bool], bool] | None = None
@@ -112,6 +113,9 @@ class ChunkedFunction:
         self._results = [(value.type.shape, value.type.dtype) for value in graph.results]
         self.chunks = chunks
         self._run: Run | None = None
+        values = [value for value in (*graph.params, *(op.result for op in graph.ops)) if value.type.size == chunks.size]
+        are_alike = len({value.type.shape for value in values}) == 1
+        self._turns = chunks.length == chunks.size >= chunks.chunk and not chunks.counts and are_alike
 
     @property
     def shapes(self) -> list[Shape]:
@@ -123,12 +127,30 @@ class ChunkedFunction:
         if run is None:
             assert KernelCompiler.compile is not None
             run = self._run = KernelCompiler.compile(self.chunks)
+        if self._turns and (order := self._order(operands)) is not None:
+            turned = [operand.transpose(order) if operand.size > 1 else operand for operand in operands]
+            back = np.argsort(order)
+            return tuple([result.transpose(back) for result in self._computed(run, turned, order)])
         given = [convert(operand, dtype) for operand, (convert, dtype) in zip(operands, self._given, strict=True)]
-        if self.chunks.size < self.chunks.chunk:
-            return self._filled_up(run, given)
-        results = tuple([np.empty(shape, dtype) for shape, dtype in self._results])
+        return self._filled_up(run, given) if self.chunks.size < self.chunks.chunk else self._computed(run, given)
+
+    def _computed(self, run: Run, given: Sequence[np.ndarray], order: Sequence[int] | None = None) -> tuple[np.ndarray, ...]:
+        results = tuple([np.empty(shape if order is None else [shape[axis] for axis in order], dtype) for shape, dtype in self._results])
         run((*given, *self.chunks.numbers), results)
         return results
+
+    def _order(self, operands: Sequence[Any]) -> list[int] | None:
+        """An order of dimensions in which all large operands are contiguous: they are not copied then, and results are laid out as they
+        are. None if they are contiguous as they are, or there is none."""
+        order: list[int] | None = None
+        for operand, (is_large, _), (_, dtype) in zip(operands, self.chunks.changes, self._given, strict=False):
+            if type(operand) is not np.ndarray or operand.dtype != dtype or not operand.flags.aligned:
+                return None
+            if is_large:
+                order = memory_order(operand) if order is None else order
+                if operand.flags.c_contiguous or not operand.transpose(order).flags.c_contiguous:
+                    return None
+        return order
 
     def _filled_up(self, run: Run, given: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Results for fewer elements than a chunk has: the others are zeros."""
@@ -144,18 +166,54 @@ class ChunkedFunction:
         return tuple([result[:size].reshape(shape) for result, (shape, _) in zip(results, self._results, strict=True)])
 
 
-class RowSums:
-    """Sum of a float32 array over its last axes, as a new array: by machine code where the array is contiguous."""
+class Sums:
+    """Sum of a float32 array over some axes, as a new array: by machine code over rows or slices, in the order in which they lie in
+    memory."""
 
-    def __init__(self, shape: Shape, axes: tuple[int, ...]):
-        self._shape, self._axes = shape, axes
+    def __init__(self, axes: tuple[int, ...]):
+        self._axes = axes
 
     def __call__(self, x: np.ndarray) -> Any:
-        if KernelCompiler.sum_rows is None or not x.flags.c_contiguous:
+        order = [*range(x.ndim)] if x.flags.c_contiguous else memory_order(x)
+        sums = self._summed(x, order)
+        if sums is None:
             return np.add.reduce(x, self._axes)
-        sums = np.empty(self._shape, np.float32)
-        KernelCompiler.sum_rows(x, sums)
-        return sums[()]
+        kept = [axis for axis in order if axis not in self._axes]
+        sums = sums.reshape([x.shape[axis] for axis in kept])
+        return sums.transpose(np.argsort(kept)) if kept else sums[()]
+
+    def _summed(self, x: np.ndarray, order: Sequence[int]) -> np.ndarray | None:
+        """The sums in the order of memory; None if it has other parts than machine code knows."""
+        runs: list[tuple[bool, int, int]] = []      # is it summed, size and stride of dimensions that lie as one
+        for axis in order:
+            size, stride, summed = x.shape[axis], x.strides[axis], axis in self._axes
+            if size == 1:
+                continue
+            if runs and runs[-1][0] == summed and runs[-1][2] == size * stride:
+                runs[-1] = summed, runs[-1][1] * size, stride
+            else:
+                runs.append((summed, size, stride))
+        if KernelCompiler.sum_rows is None or not runs or runs[-1][2] != 4 or not x.flags.aligned:
+            return None
+        *outer, (in_rows, length, _) = runs
+        are_one = all(before[2] == after[1] * after[2] for before, after in pairwise(outer))
+        if in_rows and are_one:
+            sizes = [size for _, size, _ in outer]
+            sums = np.empty(sizes, np.float32)
+            KernelCompiler.sum_rows(x, sums, length, outer[-1][2] // 4 if outer else length)
+            left = tuple(place for place, (summed, _, _) in enumerate(outer) if summed)
+            return np.add.reduce(sums, left) if left else sums
+        if not in_rows and are_one and [summed for summed, _, _ in outer] in ([True], [False, True]) and outer[-1][2] == 4 * length:
+            slices = [size for _, size, _ in outer]
+            sums = np.empty((math.prod(slices[:-1]), length), np.float32)
+            KernelCompiler.sum_slices(x, sums, slices[-1])      # type: ignore[misc]
+            return sums
+        return None
+
+
+def memory_order(x: np.ndarray) -> list[int]:
+    """Dimensions in the order of their strides, the largest first: in that order a transposed array is contiguous."""
+    return sorted(range(x.ndim), key=x.strides.__getitem__, reverse=True)
 
 
 class RowExtrema:
@@ -166,6 +224,7 @@ class RowExtrema:
         self._shape, self._axes, self._function, self._better = shape, axes, function, "ogt" if function is np.maximum else "olt"
 
     def __call__(self, x: np.ndarray) -> Any:
+        x = x if self._shape or x.flags.c_contiguous else x.transpose(memory_order(x))
         if KernelCompiler.extrema_rows is not None and x.flags.c_contiguous:
             results = np.empty(self._shape, np.float32)
             if KernelCompiler.extrema_rows(self._better, x, results):
@@ -193,15 +252,17 @@ class RowScan:
         return self._otherwise(x)
 
 
-def row_function(op: Op) -> RowSums | RowExtrema | RowScan | None:
-    """The function of an op over the last axes that machine code computes faster than NumPy; None for other ops."""
+def row_function(op: Op) -> Sums | RowExtrema | RowScan | None:
+    """The function of an op, of most over the last axes, that machine code computes faster than NumPy; None for other ops."""
     if op.name not in ("reduce_sum", *_EXTREMA, "reduce_prod", "cumsum", "cumprod") or KernelCompiler.sum_rows is None:
         return None
     type, axes = op.operands[0].type, op.attrs.get("axes") or (op.attrs.get("axis", -1),)
-    if sorted(axes) != list(range(type.rank - len(axes), type.rank)) or type.size < MIN_ELEMENTS:
+    if type.size < MIN_ELEMENTS:
         return None
     if op.name == "reduce_sum":
-        return RowSums(op.result.type.shape, axes) if type.dtype == F32 else None
+        return Sums(axes) if type.dtype == F32 else None
+    if sorted(axes) != list(range(type.rank - len(axes), type.rank)):
+        return None
     if op.name in _EXTREMA:
         return RowExtrema(op.result.type.shape, axes, _EXTREMA[op.name]) if type.dtype == F32 else None
     return RowScan(op) if type.dtype in (F32, F64) else None
@@ -227,7 +288,13 @@ def _is_worth_a_kernel(computing: Sequence[Op], size: int, repeats: bool) -> boo
     if any(is_slow(op) and (size >= CHUNK or op.name not in _SEVERAL_PASSES) for op in computing):
         return True
     return (size >= MIN_ELEMENTS and len(computing) > 1) or (
-        size >= MANY_ELEMENTS and any(repeats or op.name in _SEVERAL_PASSES for op in computing))
+        size >= MANY_ELEMENTS and any(repeats or op.name in _SEVERAL_PASSES or _changes_kind(op) for op in computing)) or (
+        size >= CHUNK and any(op.name == "convert" and (op.operands[0].type.is_half or op.result.type.is_half) for op in computing))
+
+
+def _changes_kind(op: Op) -> bool:
+    """True for a conversion of floats to integers, which NumPy does not define for all."""
+    return op.name == "convert" and op.operands[0].type.dtype.kind == "f" and op.result.type.dtype.kind in "iu"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

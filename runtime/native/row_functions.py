@@ -1,4 +1,5 @@
-"""Calls of machine code for the rows of matrices (`codegen/native/row_functions.py`). All arrays are contiguous and not empty."""
+"""Calls of machine code for the rows of matrices (`codegen/native/row_functions.py`). Arrays are contiguous, unless a function says
+where its rows lie, and not empty."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from adjit.codegen.native.row_functions import (
     indexed_text,
     products_text,
     scan_text,
+    slices_text,
     sums_text,
 )
 from adjit.runtime.arena import data_address
@@ -34,10 +36,15 @@ def _function(text: Callable[..., str], arrays: int, numbers: int, *arguments: o
     return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * arrays, *[ctypes.c_int64] * numbers)(code.get().address)
 
 
-def sum_rows(x: np.ndarray, sums: np.ndarray) -> None:
-    """Write the sums of the rows of `x` to `sums`: the elements of `x`, in their order, are as many rows as `sums` has elements. Both are
-    float32."""
-    _function(sums_text, 2, 2)(data_address(x), data_address(sums), sums.size, x.size // sums.size)
+def sum_rows(x: np.ndarray, sums: np.ndarray, length: int, stride: int) -> None:
+    """Write the sums of rows of `length` elements to `sums`: the rows begin `stride` elements apart in the memory of `x`. Both are float32.
+    """
+    _function(sums_text, 2, 3, native_target().name)(data_address(x), data_address(sums), sums.size, length, stride)
+
+
+def sum_slices(x: np.ndarray, sums: np.ndarray, slices: int) -> None:
+    """Write the sums of `slices` slices, one behind the other in the memory of `x`, to each row of `sums`. Both are float32."""
+    _function(slices_text, 2, 3, native_target().name)(data_address(x), data_address(sums), len(sums), slices, sums.shape[1])
 
 
 def extrema_rows(better: str, x: np.ndarray, results: np.ndarray) -> bool:

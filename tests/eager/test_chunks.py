@@ -290,14 +290,40 @@ def test_sums_are_added_by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None
     sum_rows = chunks.KernelCompiler.sum_rows
     assert sum_rows is not None
 
-    def counting(x: np.ndarray, sums: np.ndarray) -> None:
+    def counting(x: np.ndarray, sums: np.ndarray, length: int, stride: int) -> None:
         shapes.append(sums.shape)
-        sum_rows(x, sums)
+        sum_rows(x, sums, length, stride)
     monkeypatch.setattr(chunks.KernelCompiler, "sum_rows", staticmethod(counting))
     known_calls.clear()
     x = aj.ones(300, 200)
     x.sum(), x.mean(-1), x.sum(0), x.double().sum(), x[:5].sum()
-    assert shapes == [(), (300,)]
+    x.t().sum(), x.t().sum(0), x[:, 1:].sum(-1), x.reshape(30, 10, 200).mean((0, 2))
+    assert shapes == [(), (300,), (), (300,), (300,), (30, 10)]
+
+
+def test_sums_of_any_layout() -> None:
+    """By rows, slices, or NumPy: of transposed arrays, parts and repeated elements, over any dimensions. Slices have NumPy's bits."""
+    whole = np.random.default_rng(0).normal(size=(10, 40, 84)).astype("f4")
+    part = whole[:5]
+    arrays = [part, np.asfortranarray(part), part.transpose(2, 0, 1), whole[::2], part[:, :, 1:], part[::-1], part[:, ::2, ::2],
+              np.ascontiguousarray(part.transpose(1, 2, 0)).transpose(2, 0, 1), np.broadcast_to(whole[:1], whole.shape), part[:, :1]]
+    for x in arrays:
+        for axes in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+            sums, expected = np.asarray(chunks.Sums(axes)(x)), np.add.reduce(x, axes, np.float64)
+            assert (sums.shape, sums.dtype) == (expected.shape, np.float32)
+            np.testing.assert_allclose(sums, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(chunks.Sums((1,))(whole), np.add.reduce(whole, 1))
+
+
+def test_kernels_keep_the_layout_of_their_operands() -> None:
+    """Operands that are transposed alike are not copied, and the result is laid out as they are; others are."""
+    x, y = (aj.tensor(np.random.default_rng(seed).normal(size=(256, 260)).astype("f4")) for seed in (0, 1))
+    for operands in ((x.t(), y.t()), (x.t(), y.t().contiguous()), (x.t()[1:], y.t()[1:])):
+        found = aj.nn.functional.silu(operands[0]) * operands[1].erf()
+        expected = aj.nn.functional.silu(operands[0].contiguous()) * operands[1].contiguous().erf()
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    assert x.t().sigmoid().stride() == (1, 260)
+    assert aj.nn.functional.dropout(x.t(), 0.5).stride() == (256, 1)
 
 
 def test_extrema_of_rows_and_filled_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
