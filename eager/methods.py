@@ -144,7 +144,7 @@ def install() -> None:
     members |= {name: _method(name, function) for name, function in functions.items()}
     members |= {f"{name}_": _in_place_method(f"{name}_", functions[name]) for name in _IN_PLACE}
     members |= {name: checked(functools.partial(check_indices, name))(members[name]) for name in _INDEXED}
-    members["gather"] = _gathering(checked(functools.partial(check_indices, "gather"))(members["gather"]))
+    members["gather"] = _gathering(members["gather"])
     members |= {name: checked(functools.partial(check_divisor, name))(members[name]) for name in _DIVIDING}
     members |= {name: checked(lambda x, other, name=name: check_divisor(name, x, x if isinstance(other, int) else 1))(members[name])
                 for name in ("__rfloordiv__", "__rmod__")}
@@ -333,14 +333,14 @@ def _topk_arguments(k: Any, dim: Any = -1, largest: bool = True, sorted: bool = 
     return operator.index(k), operator.index(dim if axis is None else axis), bool(largest)
 
 
-def _gathering(traced: Function) -> Function:
-    """`gather`, which leaves the check of few indices to what takes the elements."""
-    from_start = _method("gather", indexed.gather_from_start)
+def _gathering(method: Function) -> Function:
+    """`gather`, which leaves the check of indices to what takes the elements."""
+    from_start, checked_first = _method("gather", indexed.gather_from_start), checked(functools.partial(check_indices, "gather"))(method)
 
-    @functools.wraps(traced)
+    @functools.wraps(method)
     def gather(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if switches.devices or not self.ndim or is_tracing():
-            return traced(self, *args, **kwargs)
+            return checked_first(self, *args, **kwargs)
         try:
             return from_start(self, *args, **kwargs)
         except IndexError as error:
