@@ -433,7 +433,7 @@ def known_array(x: TracedArray) -> np.ndarray:
 
 def known_for_text(x: TracedArray) -> np.ndarray | None:
     """The content of an array for the call that is being traced, as a decision, where Python uses the text of a tensor. None in a debugger,
-    and where there is none for an exception to show."""
+    and where there is none and people alone are shown the text."""
     active, frame = active_scope(), sys._getframe(1)
     if not x.scope.open or x.scope.root.values is None or active is None or not isinstance(active.builder, GraphBuilder):
         return None
@@ -445,9 +445,9 @@ def known_for_text(x: TracedArray) -> np.ndarray | None:
     try:
         return known_array(x.without_derivative())
     except TraceError:
-        if use == "raised":
-            return None
-        raise
+        if use == "used":
+            raise
+        return None
 
 
 def known_true(x: TracedArray) -> bool:

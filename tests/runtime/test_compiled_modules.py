@@ -162,6 +162,21 @@ def test_texts_that_python_uses_are_those_of_the_call(capsys: pytest.CaptureFixt
     assert texts[1] == texts[0]
 
 
+def test_derivatives_print_the_values_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: aj.Tensor) -> aj.Tensor:
+        y = (x * x).sum()
+        print("y =", y)
+        return y
+
+    compiled = aj.compile(lambda x: aj.grad(f)(x))
+    for gradient in (aj.grad(f), compiled):
+        for n in range(3):
+            gradient(aj.ones(2) * n)
+        assert capsys.readouterr().out == "".join(f"y = tensor({2 * n * n}., grad_fn=<SumBackward0>)\n" for n in range(3))
+    aj.scan(lambda c, x: (print("c", c), (c + x, c))[1], aj.zeros(()), aj.ones(2))
+    assert "c <placeholder for a tensor f32[]" in capsys.readouterr().out       # which is another one in each run
+
+
 def test_explain_lists_all_programs() -> None:
     module = Scaled()
     compiled = aj.compile(module)

@@ -52,6 +52,14 @@ def _instructions_of(code: CodeType) -> _Instructions:
     return _Instructions(found, {instruction.offset: index for index, instruction in enumerate(found)})
 
 
+def _offset(frame: FrameType, instructions: _Instructions) -> int:
+    """Offset of the instruction that a frame is at, which may be behind it: Python 3.11 skips the caches before it calls C functions."""
+    offset = frame.f_lasti
+    while offset > 0 and offset not in instructions.index_at:
+        offset -= 2
+    return offset
+
+
 def use_of_text(frame: FrameType | None) -> str:
     """What becomes of the text that the code of `frame` makes or has made: "printed" by `print`, "logged" into a file, "shown" otherwise,
     "raised" as part of an exception, or "used"."""
@@ -80,7 +88,8 @@ def is_printed_as_it_is(frame: FrameType, converted: bool) -> bool:
 def percent_operands(frame: FrameType) -> tuple[str, Any] | None:
     """Operands of `text % values`, if that is the instruction that a frame is at."""
     flow, instructions = flow_of(frame.f_code) if READABLE else None, _instructions_of(frame.f_code)
-    index, depth = instructions.index_at.get(frame.f_lasti), None if flow is None else flow.depths.get(frame.f_lasti)
+    offset = _offset(frame, instructions)
+    index, depth = instructions.index_at.get(offset), None if flow is None else flow.depths.get(offset)
     if index is None or not depth or instructions.all[index].opname != "BINARY_OP" or instructions.all[index].argrepr not in ("%", "%="):
         return None
     form, given = stack_of(frame, depth)[-2:]
@@ -90,8 +99,9 @@ def percent_operands(frame: FrameType) -> tuple[str, Any] | None:
 def _fills_up(frame: FrameType) -> bool:
     """True if the instruction that a frame is at may make more of the text of an object than `str` and `repr` do: `f"{x!r:>9}"`."""
     flow, instructions = flow_of(frame.f_code) if READABLE else None, _instructions_of(frame.f_code)
-    index = instructions.index_at.get(frame.f_lasti)
-    depth = None if flow is None else flow.depths.get(frame.f_lasti)
+    offset = _offset(frame, instructions)
+    index = instructions.index_at.get(offset)
+    depth = None if flow is None else flow.depths.get(offset)
     if flow is None or index is None or depth is None:
         return True
     instruction = instructions.all[index + (instructions.all[index].opname == "PRECALL")]      # which calls functions that it knows
@@ -113,8 +123,9 @@ def _use_in(frame: FrameType, whole: bool = False) -> str:
     if flow is None:
         return "used"
     instructions = _instructions_of(frame.f_code)
-    index = instructions.index_at.get(frame.f_lasti)
-    depth = flow.depths.get(frame.f_lasti)
+    offset = _offset(frame, instructions)
+    index = instructions.index_at.get(offset)
+    depth = flow.depths.get(offset)
     if index is None or depth is None:
         return "used"
     stack, place = stack_of(frame, depth), None     # place of the text on the stack; None before it is made

@@ -328,7 +328,7 @@ class _Walk:
     def tensor(self, value: Any, path: str) -> None:
         """Follow the properties of a tensor that are not guarded elsewhere: its hooks, and `requires_grad` if code names it."""
         for hook in getattr(value, "_hooks", None) or ():
-            self.follow(hook, path)
+            self.follow(getattr(hook, "hook", hook), path)      # one that waits for the sum
         if "requires_grad" in self.names:
             reference = weakref.ref(value)
             read = partial(_requires_grad, reference)

@@ -595,3 +595,17 @@ def test_counting_in_backward_or_in_a_loop_causes_a_warning() -> None:
         return carry + x, x
     with pytest.warns(UserWarning, match=r"body, which a loop or branch of the program runs, adds to calls"):
         aj.compile(lambda x: aj.scan(body, 0.0, x))(np.ones(3))
+
+
+def test_hooks_of_tensors_keep_what_they_see() -> None:
+    w, kept = aj.ones(2, requires_grad=True), {}
+    w.register_hook(lambda gradient: kept.__setitem__("gradient", gradient.sum()))
+    w.register_post_accumulate_grad_hook(lambda w: kept.__setitem__("sum", w.grad.sum()))
+
+    @aj.compile(backend="interpret")
+    def step(x: Any) -> None:
+        (w * x).sum().backward()
+
+    for n in range(3):
+        step(aj.ones(2) * n)
+    assert (kept["gradient"].item(), kept["sum"].item(), step.cache_info().traces) == (4.0, 6.0, 2)
