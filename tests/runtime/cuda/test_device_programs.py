@@ -212,8 +212,22 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
         assert same_bits(np.asarray(found), expected)
 
 
+def test_fourier_transforms_of_long_lines() -> None:
+    """In passes, some of them with a large prime factor; roots of unity from one table and from two."""
+    for shape, axis in (((202, 2), 0), ((4100,), 0)):
+        x = numbers(*shape).astype(float)
+
+        def transformed(x: Any, axis: int = axis) -> Any:
+            half = np.fft.rfft(x, axis=axis)
+            whole = np.fft.ifft(x + 1j * x[::-1], axis=axis)
+            return half.imag, whole.real, np.fft.irfft(half * half, n=x.shape[axis], axis=axis)
+
+        for found, expected in zip(aj.compile(transformed, device="cuda")(x), transformed(x), strict=True):
+            np.testing.assert_allclose(np.asarray(found), expected, atol=1e-14 * np.abs(expected).max() )
+
+
 @pytest.mark.parametrize(("function", "message"), [
-    (lambda x: np.fft.rfft(np.repeat(x, 4000)).real, "a Fourier transform of lines of 20000 float32 has no code for the device 'cuda' yet"),
+    (lambda x: np.fft.rfft(np.repeat(x[:1], 131101)).real, "lines of 131101 float32 has no code .* yet: .* no prime factor above 131072"),
     (lambda x: aj.scan(lambda c, e: (c + aj.special.ellipk(c), c), x[0], x)[0], r"scipy\.special\.ellipk cannot be computed"),
     (lambda x: aj.special.ellipk(x), r"scipy\.special\.ellipk cannot be computed on the device 'cuda' yet"),
 ], ids=["transform", "in a loop", "library"])
