@@ -145,8 +145,8 @@ def _run(text: Builder, arena: str, on_card: str) -> str:
     """Status of `adjit_run`, or of the launch on a card. While others may run Python code, the parameters are kept alive."""
     run, pool = text.load("ptr", "%program", PROGRAM["run"]), text.load("ptr", "%program", PROGRAM["pool"])
     arguments = (("ptr", "%params"), ("ptr", "%places"), ("ptr", arena), ("ptr", pool))
-    status, release = text.variable(0), text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0)
-    with text.if_(_holds_parameters(text)):
+    status, release = text.variable(0), _releases(text, "%rows")
+    with text.if_(_holds_parameters(text, "%rows")):
         _hold(text, "%given", text.load("i64", "%program", PROGRAM["params"]))
     _hold(text, "%leaves", text.load("i64", "%program", PROGRAM["leaves"]))
     with text.if_(on_card):
@@ -160,11 +160,16 @@ def _run(text: Builder, arena: str, on_card: str) -> str:
     return status.value
 
 
-def _holds_parameters(text: Builder) -> str:
+def _releases(text: Builder, rows: str) -> str:
+    """True if a call of so many rows runs without the GIL: from some number on, if `release` is 1 more than it; 0 is larger than any."""
+    return text.compare("uge", rows, text.sub(text.load("i64", "%program", PROGRAM["release"]), 1))
+
+
+def _holds_parameters(text: Builder, rows: str) -> str:
     """True if Python code may run between the check of the arguments and the end."""
     finish = text.differ(text.load("ptr", "%program", PROGRAM["finish"]), "null")
     other = text.either(finish, text.differ(text.load("ptr", "%program", PROGRAM["launch"]), "null"))
-    return text.either(other, text.compare("ne", text.load("i64", "%program", PROGRAM["release"]), 0))
+    return text.either(other, _releases(text, rows))
 
 
 def _hold(text: Builder, objects: str, count: str) -> None:
@@ -255,7 +260,7 @@ def _write_run_if_fits(text: Builder) -> None:
         done = text.call("ptr", "@execute", ("ptr", "%function"), ("ptr", "%program"), *lists, ("ptr", objects), ("ptr", targets),
                          ("ptr", scalars), ("i64", text.load("i64", cell)))
         with text.if_(text.differ(done, _SLOW)):
-            with text.if_(_holds_parameters(text)):
+            with text.if_(_holds_parameters(text, text.load("i64", cell))):
                 text.call("void", "@drop", ("ptr", given), ("i64", params))
             text.call("void", "@drop", ("ptr", leaves), ("i64", leaf_count))
         text.ret("ptr", done)

@@ -51,7 +51,7 @@ PROGRAM = _descriptor(
     "rows",                                 # 1 + the number of the parameter that tells how many rows there are, or 0
     "results", "result_count", "tree",
     "run", "pool", "arena_bytes",           # adjit_run, its thread pool, the bytes of its working memory
-    "release",                              # 1 if it runs without the GIL
+    "release",                              # 1 + number of rows from which it runs without the GIL, or 0
     "owner", "fail",                        # object that keeps all this alive; function that is called with a failed check's status
     "calls", "last_use",                    # number of runs; value of `clock` at the last change to this program
     "decisions",                            # programs with the same word mean the same decision by a key

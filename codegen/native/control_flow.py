@@ -23,6 +23,7 @@ from adjit.codegen.llvm.target import Target
 from adjit.codegen.native import collectives
 from adjit.codegen.native.arrays.creation import MEMCPY
 from adjit.codegen.native.program_code import (
+    ASSUMED_ROWS,
     LAUNCH,
     MAX_GIL_HELD_NS,
     MIN_PARALLEL_NS,
@@ -71,9 +72,12 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
             text.dealt_scan(nbytes)
         else:
             {"scan": text.scan, "while_loop": text.while_loop, "cond": text.cond}[op.name]()
-    trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1, "panels": ASSUMED_TRIP_COUNT}[op.name]
+    trip_count = {"scan": op.attrs.get("length", 1), "while_loop": ASSUMED_TRIP_COUNT, "cond": 1, "panels": 1}[op.name]
     work = trip_count * sum(program.work for program in programs)
-    if op.name in ("while_loop", "panels"):
+    if op.name == "panels":
+        sizes = op.attrs["sizes"]
+        work = max(programs[0].work * ASSUMED_ROWS / sizes[0], programs[len(sizes) - 1].work)
+    elif op.name == "while_loop":
         work = max(work, MAX_GIL_HELD_NS)     # the trip count is unknown: release the GIL, as the loop may run for long
     code = text.code(op.attrs["length"] if dealt and op.name == "scan" else 1, work, checks=any(program.checks for program in programs))
     functions: dict[str, Definition] = {}

@@ -35,6 +35,9 @@ GUARD_MISSED = 1 << 39
 MAX_GIL_HELD_NS = 5_000.0
 """Estimated nanoseconds up to which a program keeps the GIL: to release it and take it back costs a good part of that."""
 
+ASSUMED_ROWS = 64
+"""Rows that the estimate for a program for any number of rows is for."""
+
 MIN_PARALLEL_NS = 15_000.0
 """Estimated nanoseconds from which a step is given to the thread pool: about the time to wake a thread."""
 

@@ -25,8 +25,9 @@ all, so that few panels count. They are more code."""
 SIZES_OF_NARROW_LAYERS = (256, *SIZES_OF_LARGE_LAYERS)
 """The same where the numbers of a row are few beside them."""
 
-NARROW_SIZES = (512, *PANEL_SIZES)
-"""Rows of panels of functions of few numbers a row: a panel costs 10 ns besides, and 64 rows of a density take 30."""
+NARROW_SIZES = (512, 128, 32, 8, 1)
+"""Rows of panels of functions of few numbers a row: a panel costs 10 to 40 ns besides, and 64 rows of a density take 30. 1,000 rows are 8
+panels; of 512, 64, 8 and 1 they would be 13."""
 
 SIZES_OF_LOOPS = (64, 32, 8, 1)
 """Rows of panels of functions with loops, of which an iteration costs the same for a few rows as for one: few panels count."""

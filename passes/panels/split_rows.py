@@ -36,7 +36,11 @@ MAX_PART_BYTES = 1 << 22
 NARROW_BYTES = 64
 """Most bytes that a row of any value may have in programs by larger panels."""
 
-_OF_KERNELS = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.CREATION)
+NARROW_INPUT_BYTES, NARROW_PRODUCT_BYTES = 256, 16
+"""Most bytes that a row of arguments, and of a product, may have in such programs. Of wider ones, 64 rows take hundreds of
+nanoseconds."""
+
+_OF_KERNELS = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.CREATION, Kind.CONTRACTION)
 
 MIN_PARTS = 4
 """Least number of parts: fewer would leave threads idle that work on one panel together, whose sums are that large."""
@@ -130,7 +134,12 @@ class _Split:
         return _Emission(self, loops, self._assigned(loops)).program()
 
     def _is_narrow(self) -> bool:
-        """True if all that is done with rows is elementwise, and reductions, on few numbers."""
+        """True if all that is done with rows is elementwise, reductions, and small products, on few numbers."""
+        inputs = sum(self.graphs.type_for(value, 1).nbytes for value in self.graph.params if value in self.rows)
+        products = [value for op in self.needed if op.definition.kind is Kind.CONTRACTION for value in op.results if value in self.rows]
+        if products and (inputs > NARROW_INPUT_BYTES or any(
+                self.graphs.type_for(value, 1).nbytes > NARROW_PRODUCT_BYTES for value in products)):
+            return False
         working = [op for op in self.graph.ops if op in self.needed and any(value in self.rows for value in (*op.operands, *op.results))]
         values = {value for op in working if op not in self.graphs.loops for value in op.results if value in self.rows}
         return all(op in self.graphs.loops or op.definition.kind in _OF_KERNELS for op in working) and all(

@@ -238,7 +238,7 @@ def code_fields(memory: Memory, executable: NativeExecutable) -> dict[str, int]:
     artifact = executable.code.artifact
     memory.identity(executable.code)
     pool = executable.pool
-    return {"run": executable.code.loaded.address, "pool": pool.address if pool else 0, "release": int(not executable.short),
+    return {"run": executable.code.loaded.address, "pool": pool.address if pool else 0, "release": executable.rows_without_gil + 1,
             "arena_bytes": artifact.arena_bytes, "fail": memory.identity(partial(_raise_failure, executable))}
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from adjit.codegen.llvm.target import TARGETS
 from adjit.codegen.native.artifact import Artifact, GuardCheck, IndexCheck, failed_check, nested_check
-from adjit.codegen.native.program_code import MAX_GIL_HELD_NS, MAX_SPANS, MIN_PARALLEL_NS, ProgramCode
+from adjit.codegen.native.program_code import ASSUMED_ROWS, MAX_GIL_HELD_NS, MAX_SPANS, MIN_PARALLEL_NS, ProgramCode
 from adjit.ir.analysis.buffer_assignment import BufferAssignment
 from adjit.ir.errors import ArgumentError, IndexingError
 from adjit.ir.graph import Graph, Op
@@ -71,9 +71,10 @@ class NativeExecutable:
         self._planned = planned
         artifact = code.artifact
         self.short = artifact.work < MAX_GIL_HELD_NS
-        self._team = threads if artifact.work >= MIN_PARALLEL_NS else 1       # no thread pool if no step is worth it
+        has_rows = artifact.count >= 0
+        self._team = threads if has_rows or artifact.work >= MIN_PARALLEL_NS else 1       # no thread pool if no step is worth it
         self._long, self._is_new = artifact.work >= MIN_POOL_WAIT_NS, True
-        self._entry = (_KEEPING if self.short else _RELEASING)(code.loaded.address)
+        self._entry = (_KEEPING if self.short and not has_rows else _RELEASING)(code.loaded.address)
         self._own = [(index, result.shape, SHORT_NAMES[result.dtype], result.param) for index, result in enumerate(artifact.results)]
         self._is_new_memory = not any(result.per_row or result.param >= 0 for result in artifact.results)
         self._of_rows = {index: result for index, result in enumerate(artifact.results) if result.per_row}
@@ -82,6 +83,15 @@ class NativeExecutable:
         self._timed: NativeCode | None = None
         self._clock = (0, 0)
         self.thread_spans: list[tuple[Op, int, int, int]] = []      # of the last timed run: op, number of a thread, begin and end in ns
+
+    @property
+    def rows_without_gil(self) -> int:
+        """The number of rows from which calls are long enough for other threads of Python to run meanwhile; 0 if that does not depend on
+        rows, -1 if no call is."""
+        artifact = self.code.artifact
+        if not self.short:
+            return 0
+        return -1 if artifact.count < 0 else int(ASSUMED_ROWS * MAX_GIL_HELD_NS / max(artifact.work, 1))
 
     @property
     def pool(self) -> Pool | None:

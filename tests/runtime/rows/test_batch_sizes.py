@@ -164,7 +164,7 @@ def test_rows_that_depend_on_sums_many_times_are_computed_once() -> None:
     found = check(centred, X, rows=(0,), sizes=(100,))
     assert made(found) == 1
     assert "13 loops over panels" in found.explain()
-    assert found.ir("fused").count("= subtract") == 12 * 4       # for each of four sizes of panels
+    assert found.ir("fused").count("= subtract") == 12 * 5       # for each of five sizes of panels
 
 
 def test_embeddings_are_looked_up_and_trained() -> None:
@@ -613,6 +613,19 @@ def test_calls_run_no_python() -> None:
         unused(X[0], X[:size], Y[:size])
     (program,) = unused.programs()
     assert program.runs < program.calls == 5
+
+
+def test_short_calls_keep_the_interpreter_to_themselves() -> None:
+    """To let other threads run takes as long as a call of few rows. Loops that may be long, however few rows there are, do let them run."""
+    short = aj.compile(lambda x, w: np.mean(np.exp(x @ w)), batch=0)
+    long = aj.compile(lambda x, w: aj.while_loop(lambda s: s[0] > 1, lambda s: (s[0] / 2, s[1] @ w), (np.sum(w ** 2), x))[1], batch=0)
+    for compiled, w in ((short, W["b"][:1]), (long, np.ones((1, 1)))):
+        for size in (3, 3, 900):
+            compiled(X[:size, :1], w)
+    least, always = (compiled.programs()[0].executable.rows_without_gil for compiled in (short, long))
+    assert 200 < least < 100_000
+    assert always == 0
+    assert "panels of 512, 128, 32, 8 and 1 rows" in short.explain()        # of few numbers
 
 
 def test_donated_arrays_share_no_memory_with_rows() -> None:
