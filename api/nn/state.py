@@ -45,12 +45,14 @@ def load_into(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool,
     differ = IncompatibleKeys(missing, [key for key in state if key not in own and key not in extra])
     problems = []
     if strict:
-        problems += [f"missing: {', '.join(differ.missing_keys)}"] if differ.missing_keys else []
-        problems += [f"not expected: {', '.join(map(str, differ.unexpected_keys))}"] if differ.unexpected_keys else []
+        problems += [f"missing: {', '.join(differ.missing_keys)} (Missing key(s) in state_dict)"] if differ.missing_keys else []
+        unexpected = ", ".join(map(str, differ.unexpected_keys))
+        problems += [f"not expected: {unexpected} (Unexpected key(s) in state_dict)"] if unexpected else []
     given: dict[str, Any] = {key: _content(state[key]) for key in own if key in state}
     problems += [problem for key, content in given.items() if (problem := _misfit(key, own[key], content))]
     if problems:
-        raise StateError("\n    ".join([f"the state does not fit {name}; nothing was loaded", *problems]), find_user_location(),
+        what = f"the state does not fit {name}; nothing was loaded (Error(s) in loading state_dict for {name})"
+        raise StateError("\n    ".join([what, *problems]), find_user_location(),
                          hint="strict=False ignores missing keys and keys that are not expected" if strict and any(differ) else None)
     with no_grad():
         for key, content in given.items():
