@@ -41,10 +41,28 @@ def grown_by_comprehension(x, t):
     return sum([v * v for v in x if v > t]) + 0.0
 
 
+def grouped(x, t):
+    """Rows in lists that a decision chooses, and events as tuples."""
+    rows, events = x[:4].reshape(2, 2), [(0, x[0])]
+    centers = [rows[0], 2 * rows[1]]
+    for _ in range(2):
+        groups = [[centers[0]], [centers[1]]]
+        for i, row in enumerate(rows):
+            near = np.sum((row - centers[0]) ** 2) < t * np.sum((row - centers[1]) ** 2)
+            groups[0 if near else 1].append(row)
+            if not near:
+                events.append((i, row[0]))
+        centers = [np.mean(group, axis=0) for group in groups]
+    s = 0.0 * t
+    for i, v in events:
+        s = s + v * (i + 1)
+    return s + np.sum(centers[0] * centers[1]) + events[-1][1]
+
+
 CALLS = [np.abs(np.random.default_rng(seed).normal(size=5)) for seed in range(3)]
 
 
-@pytest.mark.parametrize("function", [chosen, stacked, grown_by_comprehension])
+@pytest.mark.parametrize("function", [chosen, stacked, grown_by_comprehension, grouped])
 def test_one_program_serves_other_choices(function):
     compiled = aj.compile(function, backend="interpret")
     gradient = aj.compile(aj.grad(function), backend="interpret")
@@ -102,6 +120,15 @@ def test_what_is_no_buffer_is_traced_as_before():
         hits.sort()
         return hits[0] + hits[-1]
 
+    def written(x, t):
+        rows, y = [x[:2]], x[2:4] * 1.0
+        for i in range(4):
+            if x[i] > t:
+                rows.append(y)
+            rows[-1][i % 2] = 1.0
+            y[0] += x[i]
+        return sum(np.sum(row) for row in rows)
+
     def empty(x, t):
         hits = []
         for v in x:
@@ -110,8 +137,10 @@ def test_what_is_no_buffer_is_traced_as_before():
         return max(hits)
 
     compiled, raising = aj.compile(mixed, backend="interpret"), aj.compile(empty, backend="interpret")
+    writing = aj.compile(written, backend="interpret")
     for t in (0.5, 9.0, 0.5):
         assert compiled(CALLS[0], t) == pytest.approx(mixed(CALLS[0], t))
+        assert writing(CALLS[0].copy(), t) == pytest.approx(written(CALLS[0].copy(), t))
     assert raising(CALLS[0], 0.5) == max(CALLS[0])
     with pytest.raises(ValueError, match="empty"):
         raising(CALLS[0], 9.0)

@@ -13,8 +13,6 @@ from operator import is_
 from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
-
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value, attributes_key, has_effects
 from adjit.ir.types import TensorType
@@ -44,8 +42,8 @@ SHARED: Source = ("shared",)
 GROWN = "grown"
 """Last part of the source of a list that decisions make longer or shorter."""
 
-ListForm = type | tuple[np.dtype, bool]
-"""What the items of such a list are: Python numbers of a class, or scalars of a dtype, and whether they promote as Python's."""
+ListForm = type | tuple[Any, ...]
+"""What the items of such a list are, see `form_of_item`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

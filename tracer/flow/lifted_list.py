@@ -1,9 +1,10 @@
-"""Lists that grow by decisions (`if hit: hits.append(v)`), as a buffer and a count that are part of the state.
+"""Lists that grow by decisions (`if hit: hits.append(v)`), as buffers and a count that are part of the state.
 
 Ways that differ in how often something was appended never meet, as long as a list is described item by item. Such a list of the
-function becomes a `LiftedList`, in its place: scalars of one kind lie in a traced array, the number of them is a lifted number. `append`
-and `extend` stay Python's: what they add waits behind the first item, until it is asked for or a point is described. What needs a list of
-a known length has the program guard the count, so there is a way for each number of items, not for each choice of them.
+function becomes a `LiftedList`, in its place: scalars or arrays of one kind lie in a traced array, tuples of them in several, and the
+number of them is a lifted number. `append` and `extend` stay Python's: what they add waits behind the first item, until it is asked for
+or a point is described. What needs a list of a known length has the program guard the count, so there is a way for each number of
+items, not for each choice of them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from adjit.ir.emitter import emitting
 from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, F64, I64, LARGEST_INTEGER, dtype_kind
 from adjit.tracer import lowering
-from adjit.tracer.array import TracedArray, known_value, wrap
+from adjit.tracer.array import TracedArray, TracedNDArray, known_value, wrap
 from adjit.tracer.array_wrapper import HoldsTraced
 from adjit.tracer.flow.either_float import EitherFloat
 from adjit.tracer.flow.flow_graph import EndOfExploration, ListForm, Source, TraceAgain
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, check, copied, lift, lifted_float, lifted_input, lifted_integer
 from adjit.tracer.guards.class_change import set_class
-from adjit.tracer.masked_array import masked_array
+from adjit.tracer.masked_array import MaskedArray, masked_array
 from adjit.tracer.registry import find
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import is_ours
@@ -44,16 +45,23 @@ _GET_ITER = dis.opmap["GET_ITER"]
 
 
 def form_of_item(item: Any) -> ListForm | None:
-    """Kind of a scalar that a buffer may hold: the class of a Python number, or dtype and whether it promotes as Python's; None for
-    what else a list may hold."""
+    """Kind of an item that a buffer may hold: the class of a Python number; dtype and shape of a scalar or array, and whether it promotes
+    as Python's numbers; a tuple of such, behind `tuple`. None for what else a list may hold."""
     kind = type(item)
     if kind in (float, bool) or (kind is int and abs(item) <= LARGEST_INTEGER):
         return kind
+    if kind is tuple:
+        forms = tuple(map(form_of_item, item))
+        flat = item and all(form is not None and form[:1] != (tuple,) if type(form) is tuple else form is not None for form in forms)
+        return (tuple, *forms) if flat else None
     if issubclass(kind, LiftedNumber):
         return None if isinstance(item, EitherFloat) else item.kind
+    if issubclass(kind, TracedNDArray):
+        plain = item.scope is active_scope() and not isinstance(item, MaskedArray) and item.in_order and item.size
+        return (item.dtype, False, item.shape) if plain and dtype_kind(item.dtype) in "biuf" else None
     if issubclass(kind, TracedArray):
-        return (item.dtype, item.weak) if item.scalar and item.alias is None and dtype_kind(item.dtype) in "biuf" else None
-    return (item.dtype, False) if issubclass(kind, np.generic) and dtype_kind(item.dtype) in "biuf" else None
+        return (item.dtype, item.weak, ()) if item.scalar and item.alias is None and dtype_kind(item.dtype) in "biuf" else None
+    return (item.dtype, False, ()) if issubclass(kind, np.generic) and dtype_kind(item.dtype) in "biuf" else None
 
 
 def form_of_list(items: list[Any]) -> ListForm | None:
@@ -62,40 +70,69 @@ def form_of_list(items: list[Any]) -> ListForm | None:
     return forms.pop() if len(forms) == 1 else None
 
 
-class _Buffer:
-    """What a lifted list holds: the first `count` items of `array`."""
+def _parts(form: ListForm) -> tuple[Any, ...]:
+    """The kinds of the parts of an item: of a tuple, or the item itself."""
+    return form[1:] if isinstance(form, tuple) and form[0] is tuple else (form,)
 
-    __slots__ = ("array", "count", "form", "scope", "source")
+
+def _type_of(form: Any) -> tuple[np.dtype, tuple[int, ...]]:
+    return (_DTYPES[form], ()) if isinstance(form, type) else (form[0], form[2])
+
+
+class _Buffer:
+    """What a lifted list holds: the first `count` items of `arrays`, of which there is one for each part of an item."""
+
+    __slots__ = ("arrays", "count", "form", "scope", "source")
 
     def __init__(self, scope: Scope, source: Source, form: ListForm, capacity: int):
         self.scope, self.source, self.form = scope, source, form
-        dtype = _DTYPES[form] if isinstance(form, type) else form[0]
         with emitting(scope.builder):
-            self.array = wrap(lowering.constant(0, dtype, (capacity,)), scalar=False)
-        scope.root.values.vary(self.array.value)        # type: ignore[union-attr]
+            self.arrays = tuple(wrap(lowering.constant(0, dtype, (capacity, *shape)), scalar=False)
+                                for dtype, shape in map(_type_of, _parts(form)))
+        for array in self.arrays:
+            scope.root.values.vary(array.value)        # type: ignore[union-attr]
         self.count: Any = lift(0, source, scope)
 
     @property
+    def number(self) -> Any:
+        """Kind of the items that are floats of NumPy's, by which sums and extremes are computed; None for others."""
+        form = self.form
+        return form if isinstance(form, tuple) and form[0] is not tuple and dtype_kind(form[0]) == "f" and not form[2] else None
+
+    @property
     def capacity(self) -> int:
-        return self.array.value.type.shape[0]
+        return self.arrays[0].value.type.shape[0]
 
     def refuse(self) -> Any:
         raise NotLiftable(frozenset((self.source,)))
 
     def extend(self, items: list[Any]) -> None:
         """Store items behind the others. What finds no room is lost: whoever reads asks `check_room` first."""
+        self.set(self._behind(self.count.value, len(items)), items)
+        self.count = self.count + len(items)
+
+    def set(self, places: Value, items: list[Any]) -> None:
+        """Store items at places."""
         if active_scope() is not self.scope or any(form_of_item(item) != self.form for item in items):
             self.refuse()
-        values = [self._value(item) for item in items]
-        places = self._within(self._behind(self.count.value, len(values)))
-        array = ops.scatter_set(self.array.value, places, lowering.reshape(values[0], (1,)) if len(values) == 1 else ops.concatenate(
-            *(lowering.reshape(value, (1,)) for value in values), axis=0), axis=0)
-        self.array, self.count = wrap(array, scalar=False), self.count + len(values)
+        places, columns = self._within(places), [(item,) if len(self.arrays) == 1 and type(item) is not tuple else item for item in items]
+        self.arrays = tuple(wrap(ops.scatter_set(array.value, places, self._joined(column, array), axis=0), scalar=False)
+                            for array, column in zip(self.arrays, zip(*columns, strict=True), strict=True))
 
-    def _value(self, item: Any) -> Value:
-        if isinstance(item, LiftedNumber) and item.kind is int and item.bound > LARGEST_INTEGER:
-            check(item.is_begin(), item)
-        return item.value if isinstance(item, TracedArray) else lowering.constant(item, self.array.dtype, ())
+    def _joined(self, parts: tuple[Any, ...], array: TracedArray) -> Value:
+        shape = (1, *array.value.type.shape[1:])
+        values = [lowering.reshape(self._value(part, array.dtype), shape) for part in parts]
+        return values[0] if len(values) == 1 else ops.concatenate(*values, axis=0)
+
+    def _value(self, part: Any, dtype: np.dtype) -> Value:
+        if isinstance(part, LiftedNumber) and part.kind is int and part.bound > LARGEST_INTEGER:
+            check(part.is_begin(), part)
+        if not isinstance(part, TracedArray):
+            return lowering.constant(part, dtype, ())
+        held = part if part.alias is None else part.alias.owner
+        if part.value.type.shape and not all(map(self.scope.flow.is_unshared, (part.value.type, held.value.type))):
+            self.refuse()       # a write to it would be one to the item
+        return part.value
 
     def _behind(self, place: Value, count: int) -> Value:
         first = lowering.broadcast(lowering.reshape(place, (1,)), (count,))
@@ -125,14 +162,19 @@ class _Buffer:
         """Have the program check that there are items."""
         return self.holds(ops.greater(self.count.value, lowering.constant(0, I64, ())))
 
-    def item(self, place: Value) -> Any:
-        """The item at a place, as an object of its class."""
-        value = lowering.reshape(ops.take(self.array.value, self._within(lowering.reshape(place, (1,))), axis=0), ())
-        if not isinstance(self.form, type):
-            return wrap(value, weak=self.form[1], scalar=True)
-        if self.form is float:
+    def item(self, place: Value, lasting: bool = False) -> Any:
+        """The item at a place, as an object of its class. Its arrays are copies, and read-only unless they are `lasting`."""
+        places = self._within(lowering.reshape(place, (1,)))
+        parts = tuple(self._part(form, lowering.reshape(ops.take(array.value, places, axis=0), array.value.type.shape[1:]), lasting)
+                      for form, array in zip(_parts(self.form), self.arrays, strict=True))
+        return parts if isinstance(self.form, tuple) and self.form[0] is tuple else parts[0]
+
+    def _part(self, form: Any, value: Value, lasting: bool) -> Any:
+        if not isinstance(form, type):
+            return wrap(value, scalar=False, writable=lasting) if form[2] else wrap(value, weak=form[1], scalar=True)
+        if form is float:
             return lifted_float(value, self.scope, frozenset((self.source,)))
-        return lifted_input(value, self.scope, self.source, self.form)
+        return lifted_input(value, self.scope, self.source, form)
 
     def place(self, index: Any, message: str) -> Value:
         """The place of an index, which the program checks to be within the list."""
@@ -145,13 +187,6 @@ class _Buffer:
             raise IndexError(message)
         self.check_room()
         return place
-
-    def set(self, place: Value, item: Any) -> None:
-        """Store an item at a place that there is."""
-        if form_of_item(item) != self.form:
-            self.refuse()
-        places = self._within(lowering.reshape(place, (1,)))
-        self.array = wrap(ops.scatter_set(self.array.value, places, lowering.reshape(self._value(item), (1,)), axis=0), scalar=False)
 
     def mask(self) -> Value:
         """Which elements of the array are items."""
@@ -197,22 +232,29 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
         assert isinstance(count, LiftedNumber)
         return count
 
-    def opened(self) -> TracedArray:
+    def opened(self) -> Any:
         """The items as an array, of which nobody knows yet how long it is."""
         buffer = self.buffer
+        arrays = buffer.arrays
+        if len({array.value.type for array in arrays}) > 1:
+            return self.plain()
         with emitting(buffer.scope.builder):
             buffer.check_room()
-            if buffer.array.dtype != F64 and not buffer.is_filled():
-                buffer.refuse()         # NumPy makes floats of an empty list
-            return masked_array(wrap(buffer.array.value, scalar=False), buffer.mask())
+            whole = arrays[0].value
+            if len(arrays) > 1:
+                shape = (buffer.capacity, 1, *whole.type.shape[1:])
+                whole = ops.concatenate(*(lowering.reshape(array.value, shape) for array in arrays), axis=1)
+            if (whole.type.dtype != F64 or whole.type.rank > 1) and not buffer.is_filled():
+                buffer.refuse()         # NumPy makes a vector of floats of an empty list
+            return masked_array(wrap(whole, scalar=False), buffer.mask())
 
-    def plain(self) -> list[Any]:
+    def plain(self, lasting: bool = False) -> list[Any]:
         """The items in a list of Python's; the program guards how many there are."""
         buffer = self.buffer
         with emitting(buffer.scope.builder):
             buffer.check_room()
             count = int(known_value(wrap(buffer.count.value)))
-            return [buffer.item(lowering.constant(place, I64, ())) for place in range(count)]
+            return [buffer.item(lowering.constant(place, I64, ()), lasting) for place in range(count)]
 
     def sum(self, start: Any) -> Any:
         """What `sum` gives, added up in order."""
@@ -221,33 +263,33 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
             with emitting(buffer.scope.builder):
                 buffer.check_room()
                 zeros = lowering.constant(0, I64, (buffer.capacity,))
-                total = ops.reduce_sum(ops.select(buffer.mask(), buffer.array.value, zeros), axes=(0,))
+                total = ops.reduce_sum(ops.select(buffer.mask(), buffer.arrays[0].value, zeros), axes=(0,))
                 number = lifted_integer(total, buffer.scope, frozenset((buffer.source,)), _MOST_INTEGERS * LARGEST_INTEGER)
                 check(number.is_begin(), number)
                 return lifted_integer(total, buffer.scope, number.sources, LARGEST_INTEGER) + start
-        if isinstance(buffer.form, type) or dtype_kind(buffer.form[0]) != "f" or not (type(start) in (int, float) or (
-                issubclass(type(start), TracedArray) and start.dtype == buffer.form[0] and start.scalar)):
+        if buffer.number is None or not (type(start) in (int, float) or (
+                issubclass(type(start), TracedArray) and start.dtype == buffer.number[0] and start.scalar)):
             return sum(self.plain(), start)
         with emitting(buffer.scope.builder):
             buffer.check_room()
-            zero = lowering.constant(0, buffer.form[0], ())
-            first = start.value if isinstance(start, TracedArray) else lowering.constant(float(start), buffer.form[0], ())
-            items = ops.select(buffer.mask(), buffer.array.value, lowering.broadcast(zero, (buffer.capacity,)))
+            zero = lowering.constant(0, buffer.number[0], ())
+            first = start.value if isinstance(start, TracedArray) else lowering.constant(float(start), buffer.number[0], ())
+            items = ops.select(buffer.mask(), buffer.arrays[0].value, lowering.broadcast(zero, (buffer.capacity,)))
             sums = ops.cumsum(ops.concatenate(lowering.reshape(first, (1,)), items, axis=0), axis=0, reverse=False)
             total = lowering.reshape(lowering.slice_axis(sums, 0, buffer.capacity, buffer.capacity + 1), ())
-            return wrap(total, weak=buffer.form[1] and getattr(start, "weak", True), scalar=True)
+            return wrap(total, weak=buffer.number[1] and getattr(start, "weak", True), scalar=True)
 
     def extreme(self, better: Callable[[Any, Any], Any]) -> Any:
         """What `max` or `min` gives: the first of the best items, the first item if that is NaN."""
         buffer = self.buffer
-        if isinstance(buffer.form, type) or dtype_kind(buffer.form[0]) != "f":
+        if buffer.number is None:
             return (max if better is operator.gt else min)(self.plain())
         with emitting(buffer.scope.builder):
             if not buffer.is_filled():
                 raise ValueError(f"{'max' if better is operator.gt else 'min'}() arg is an empty sequence")
             buffer.check_room()
-            items, sign = buffer.array.value, 1.0 if better is operator.gt else -1.0
-            worst = lowering.constant(-sign * np.inf, buffer.form[0], items.type.shape)
+            items, sign = buffer.arrays[0].value, 1.0 if better is operator.gt else -1.0
+            worst = lowering.constant(-sign * np.inf, buffer.number[0], items.type.shape)
             counts = ops.logical_and(buffer.mask(), ops.equal(items, items))
             best = find(np.argmax if better is operator.gt else np.argmin)(wrap(ops.select(counts, items, worst), scalar=False))
             first = buffer.item(lowering.constant(0, I64, ()))
@@ -270,7 +312,7 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
     def __setitem__(self, index: Any, item: Any) -> None:
         buffer = self.buffer
         with emitting(buffer.scope.builder):
-            buffer.set(buffer.place(index, "list assignment index out of range"), item)
+            buffer.set(lowering.reshape(buffer.place(index, "list assignment index out of range"), (1,)), [item])
 
     def pop(self, *index: Any) -> Any:
         if not index and list.__len__(self) > 1:
@@ -353,7 +395,7 @@ def settle_lists(scope: Scope) -> None:
     forget_dead_lists(scope)
     while scope.lists:
         items = scope.lists[-1]
-        become_plain(items, items.plain())
+        become_plain(items, items.plain(lasting=True))
         scope.lists.pop()
 
 

@@ -370,7 +370,7 @@ class _Description:
             elif type(value) in (list, tuple):
                 waiting += value
             elif type(value) is LiftedList:
-                waiting += (value.buffer.array, value.buffer.count)
+                waiting += (*value.buffer.arrays, value.buffer.count)
             elif type(value) is dict:
                 waiting += value.values()
 
@@ -544,7 +544,8 @@ class _Description:
             raise Indescribable
         self.lists.append((buffer.source, id(items), 0, None))
         self.key += (LiftedList, buffer.form)
-        self.add(buffer.array)
+        for array in buffer.arrays:
+            self.add(array)
         self.add(buffer.count)
 
     def _add_identity(self, value: Any) -> None:

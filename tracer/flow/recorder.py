@@ -210,7 +210,7 @@ class FlowRecorder:
             if isinstance(number, EitherFloat):
                 with emitting(self.builder):
                     return number.copied()
-            return copied(number) if number.immutable or self._is_unshared(number.value.type) else None
+            return copied(number) if number.immutable or self.is_unshared(number.value.type) else None
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
         if source[-1] is GROWN:
@@ -223,7 +223,7 @@ class FlowRecorder:
             return None
         return either(number, source, self.scope)
 
-    def _is_unshared(self, kind: TensorType) -> bool:
+    def is_unshared(self, kind: TensorType) -> bool:
         """True if nobody can tell that arrays of this type are one: nothing is written to them."""
         if kind in self.graph.written_types or SHARED in self.graph.fixed:
             return False
