@@ -193,11 +193,17 @@ def checked_index(index: Value, valid: Value, size: int) -> Value:
 
 
 def same_mask(a: Value, b: Value) -> bool:
-    """True if both masks are known to be the same: one value, or the same ops on the same values (`x > 0`, written twice)."""
+    """True if both masks are known to be the same: one value, or the same ops on the same values (`x > 0`, written twice). Of the items of
+    two lists the program checks that they are as many, if they are in this call."""
     if a is b:
         return True
     scope = active_scope()
-    return scope is not None and isinstance(scope.builder, GraphBuilder) and scope.builder.computes_same(a, b)
+    if scope is None or not isinstance(scope.builder, GraphBuilder):
+        return False
+    if scope.flow is not None and a.type == b.type and a in scope.counts and b in scope.counts:
+        with emitting(scope.builder):
+            return bool(scope.flow.check(ops.equal(scope.counts[a], scope.counts[b])))
+    return scope.builder.computes_same(a, b)
 
 
 def vector_mask(mask: TracedArray) -> Value:

@@ -121,6 +121,7 @@ class Scope:
         self.made: list[weakref.ref[Any]] = []          # its arrays, if it hands writes on
         self.lifted: list[weakref.ref[Any]] = []        # numbers of Python's that are traced; of the outermost scope
         self.lists: list[Any] = []      # lists of its function that are traced
+        self.counts: dict[Value, Value] = {}    # of masks that choose so many first elements
         self.known_arrays: Any = None           # what is known of arrays from other traces of the call; of the outermost scope
         self.not_liftable: set[Any] = set()             # variables of which Python needs the number; of the outermost scope
         self.refused: AdjitError | None = None     # first one that the traced function's own handlers catch; of the outermost scope

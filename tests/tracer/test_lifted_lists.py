@@ -59,10 +59,27 @@ def grouped(x, t):
     return s + np.sum(centers[0] * centers[1]) + events[-1][1]
 
 
+def integrated(x, t):
+    """Steps of an adaptive method: times that are Python's float at first, points as arrays, as many of both."""
+    time, y, h, times, points = 0.0, x[:2], 0.5, [0.0], [x[:2]]
+    while time < 1.0:
+        h = min(h, 1.0 - time)
+        slope = -y * y[::-1]
+        new = y + 0.5 * h * (slope - (y + h * slope) * (y + h * slope)[::-1])
+        if np.max(np.abs(new - y - h * slope)) < 0.1 + 0.1 * t:
+            time, y = time + h, new
+            times.append(time)
+            points.append(y)
+            h = h * 1.5
+        else:
+            h = h * np.sqrt(0.3)
+    return np.trapezoid(np.array(points)[:, 0], np.array(times)) + len(times)
+
+
 CALLS = [np.abs(np.random.default_rng(seed).normal(size=5)) for seed in range(3)]
 
 
-@pytest.mark.parametrize("function", [chosen, stacked, grown_by_comprehension, grouped])
+@pytest.mark.parametrize("function", [chosen, stacked, grown_by_comprehension, grouped, integrated])
 def test_one_program_serves_other_choices(function):
     compiled = aj.compile(function, backend="interpret")
     gradient = aj.compile(aj.grad(function), backend="interpret")

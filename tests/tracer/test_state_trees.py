@@ -41,6 +41,7 @@ STATES: dict[str, tuple[Callable[[], Any], Step, bool]] = {      # what is there
     "object": (lambda: Plain(np.zeros(2), 0.0), lambda h, x: Plain(0.5 * h.m + x, h.n + 1.0), True),
     "nested": (lambda: {"a": (np.zeros(2), [1.0]), "b": "text"},
                lambda h, x: {"a": (h["a"][0] + x, [h["a"][1][0] * 2.0]), "b": h["b"]}, True),
+    "kept": (lambda: (0, [1.0], np.zeros(2)), lambda h, x: (h[0] + 1, h[1], h[2] + h[1][0] * x), True),
     "table": (lambda: (np.zeros(2), np.array([1.0, 2.0])), lambda h, x: (h[0] + x * h[1], h[1]), True),
     "exchanged": (lambda: (np.ones(2), np.zeros(2)), lambda h, x: (h[1], h[0]), False),
 }

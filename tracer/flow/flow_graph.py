@@ -15,7 +15,7 @@ from typing import Any
 
 from adjit.ir.dataclass import dataclass
 from adjit.ir.graph import Op, Value, attributes_key, has_effects
-from adjit.ir.types import TensorType
+from adjit.ir.types import F64, TensorType
 from adjit.tracer.flow.identity_uses import asks_for_class, asks_for_identity
 from adjit.tracer.user_location import is_ours
 
@@ -42,7 +42,7 @@ SHARED: Source = ("shared",)
 GROWN = "grown"
 """Last part of the source of a list that decisions make longer or shorter."""
 
-ListForm = type | tuple[Any, ...]
+ListForm = type | tuple[Any, ...] | str
 """What the items of such a list are, see `form_of_item`."""
 
 
@@ -62,6 +62,17 @@ class Block:
         view may be read in one of them and not in the other."""
         known: dict[Hashable, int] = {}
         return self.end == other.end and (_names(self.ops) == _names(other.ops) or _expressions(self, known) == _expressions(other, known))
+
+
+def joined_forms(first: ListForm | None, second: ListForm | None) -> ListForm | None:
+    """The kind of items that comprises both kinds: floats of Python's and NumPy's may lie in one list. None if there is none."""
+    if first == second:
+        return first
+    if isinstance(first, tuple) and isinstance(second, tuple) and first[0] is second[0] is tuple and len(first) == len(second):
+        parts = tuple(map(joined_forms, first[1:], second[1:]))
+        return None if None in parts else (tuple, *parts)
+    floats = (float, EITHER, (F64, True, ()), (F64, False, ()))
+    return EITHER if first in floats and second in floats else None
 
 
 def _names(ops: Iterable[Op]) -> list[Hashable]:
@@ -218,8 +229,12 @@ class FlowGraph:
         before, known = self._lists.get(start, (None, {}))
         self._lists[point] = place, {source: (identity, length) for source, identity, length, _ in lists}
         for source, identity, length, form in lists:
-            if form is not None and self.list_forms.setdefault(source, form) != form:
-                self.fixed.add(source)
+            if form is not None:
+                joined = joined_forms(self.list_forms.setdefault(source, form), form)
+                if joined is None:
+                    self.fixed.add(source)
+                else:
+                    self.list_forms[source] = joined
             was, size = known.get(source, (None, 0))
             if was == identity and self._growth.setdefault((before, source), length - size) != length - size:
                 self._grown.add(source)
@@ -233,6 +248,11 @@ class FlowGraph:
     def enlarge(self, source: Source, count: int) -> None:
         """Give a lifted list room for more than `count` items; what was recorded with it is forgotten."""
         self.capacities[source] = 2 << count.bit_length()
+        self._forget({key for key, sources in self._sources.items() if source in sources})
+
+    def widen(self, source: Source, form: ListForm) -> None:
+        """Give a lifted list items of another kind; what was recorded with it is forgotten."""
+        self.list_forms[source] = form
         self._forget({key for key, sources in self._sources.items() if source in sources})
 
     @property

@@ -15,6 +15,8 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,8 @@ from adjit.ir.types import BOOL, F64, I64, LARGEST_INTEGER, dtype_kind
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, TracedNDArray, known_value, wrap
 from adjit.tracer.array_wrapper import HoldsTraced
-from adjit.tracer.flow.either_float import EitherFloat
-from adjit.tracer.flow.flow_graph import EndOfExploration, ListForm, Source, TraceAgain
+from adjit.tracer.flow.either_float import EitherFloat, is_pythons
+from adjit.tracer.flow.flow_graph import EITHER, EndOfExploration, ListForm, Source, TraceAgain, joined_forms
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, check, copied, lift, lifted_float, lifted_input, lifted_integer
 from adjit.tracer.guards.class_change import set_class
 from adjit.tracer.masked_array import MaskedArray, masked_array
@@ -55,7 +57,7 @@ def form_of_item(item: Any) -> ListForm | None:
         flat = item and all(form is not None and form[:1] != (tuple,) if type(form) is tuple else form is not None for form in forms)
         return (tuple, *forms) if flat else None
     if issubclass(kind, LiftedNumber):
-        return None if isinstance(item, EitherFloat) else item.kind
+        return EITHER if isinstance(item, EitherFloat) else item.kind
     if issubclass(kind, TracedNDArray):
         plain = item.scope is active_scope() and not isinstance(item, MaskedArray) and item.in_order and item.size
         return (item.dtype, False, item.shape) if plain and dtype_kind(item.dtype) in "biuf" else None
@@ -66,8 +68,8 @@ def form_of_item(item: Any) -> ListForm | None:
 
 def form_of_list(items: list[Any]) -> ListForm | None:
     """The kind that all items have; None for an empty list, and for items of several kinds."""
-    forms = set(map(form_of_item, items))
-    return forms.pop() if len(forms) == 1 else None
+    forms = list(dict.fromkeys(map(form_of_item, items)))
+    return reduce(joined_forms, forms) if forms else None
 
 
 def _parts(form: ListForm) -> tuple[Any, ...]:
@@ -75,12 +77,15 @@ def _parts(form: ListForm) -> tuple[Any, ...]:
     return form[1:] if isinstance(form, tuple) and form[0] is tuple else (form,)
 
 
-def _type_of(form: Any) -> tuple[np.dtype, tuple[int, ...]]:
-    return (_DTYPES[form], ()) if isinstance(form, type) else (form[0], form[2])
+def _columns_of(form: Any) -> list[tuple[np.dtype, tuple[int, ...]]]:
+    """Dtypes and shapes that parts of a kind lie in: of a float of either class the number, and whether it is NumPy's."""
+    if form is EITHER:
+        return [(F64, ()), (BOOL, ())]
+    return [(_DTYPES[form], ()) if isinstance(form, type) else (form[0], form[2])]
 
 
 class _Buffer:
-    """What a lifted list holds: the first `count` items of `arrays`, of which there is one for each part of an item."""
+    """What a lifted list holds: the first `count` items of `arrays`, of which there are some for each part of an item."""
 
     __slots__ = ("arrays", "count", "form", "scope", "source")
 
@@ -88,16 +93,24 @@ class _Buffer:
         self.scope, self.source, self.form = scope, source, form
         with emitting(scope.builder):
             self.arrays = tuple(wrap(lowering.constant(0, dtype, (capacity, *shape)), scalar=False)
-                                for dtype, shape in map(_type_of, _parts(form)))
+                                for part in _parts(form) for dtype, shape in _columns_of(part))
         for array in self.arrays:
             scope.root.values.vary(array.value)        # type: ignore[union-attr]
         self.count: Any = lift(0, source, scope)
 
     @property
     def number(self) -> Any:
-        """Kind of the items that are floats of NumPy's, by which sums and extremes are computed; None for others."""
+        """Kind of the items that are floats, NumPy's or of either class, by which sums and extremes are computed; None for others."""
         form = self.form
+        if form is EITHER:
+            return F64, True, ()
         return form if isinstance(form, tuple) and form[0] is not tuple and dtype_kind(form[0]) == "f" and not form[2] else None
+
+    @property
+    def values(self) -> list[Value]:
+        """The arrays of numbers."""
+        first = accumulate((len(_columns_of(form)) for form in _parts(self.form)), initial=0)
+        return [self.arrays[place].value for place, _ in zip(first, _parts(self.form), strict=False)]
 
     @property
     def capacity(self) -> int:
@@ -113,16 +126,35 @@ class _Buffer:
 
     def set(self, places: Value, items: list[Any]) -> None:
         """Store items at places."""
-        if active_scope() is not self.scope or any(form_of_item(item) != self.form for item in items):
+        if active_scope() is not self.scope:
             self.refuse()
-        places, columns = self._within(places), [(item,) if len(self.arrays) == 1 and type(item) is not tuple else item for item in items]
-        self.arrays = tuple(wrap(ops.scatter_set(array.value, places, self._joined(column, array), axis=0), scalar=False)
-                            for array, column in zip(self.arrays, zip(*columns, strict=True), strict=True))
+        for item in items:
+            self._check_form(form_of_item(item))
+        places, rows = self._within(places), map(self._row, items)
+        self.arrays = tuple(wrap(ops.scatter_set(array.value, places, _joined(column, array.value.type.shape[1:]), axis=0), scalar=False)
+                            for array, column in zip(self.arrays, zip(*rows, strict=True), strict=True))
 
-    def _joined(self, parts: tuple[Any, ...], array: TracedArray) -> Value:
-        shape = (1, *array.value.type.shape[1:])
-        values = [lowering.reshape(self._value(part, array.dtype), shape) for part in parts]
-        return values[0] if len(values) == 1 else ops.concatenate(*values, axis=0)
+    def _check_form(self, form: ListForm | None) -> None:
+        """Have the function traced again where an item is of another kind: with that kind, if one kind comprises both."""
+        joined = None if form is None else joined_forms(self.form, form)
+        if joined == self.form:
+            return
+        graph = self.scope.flow.graph
+        if joined is None or graph.exploring:
+            self.refuse()
+        graph.widen(self.source, joined)
+        raise TraceAgain
+
+    def _row(self, item: Any) -> list[Value]:
+        """Values of an item for each of the arrays."""
+        found: list[Value] = []
+        for part, form in zip(item if type(item) is tuple else (item,), _parts(self.form), strict=True):
+            (dtype, _), *flag = _columns_of(form)
+            found.append(self._value(part, dtype))
+            if flag:
+                found.append(part.numpys.value if isinstance(part, EitherFloat) else lowering.constant(
+                    not is_pythons(part), BOOL, ()))
+        return found
 
     def _value(self, part: Any, dtype: np.dtype) -> Value:
         if isinstance(part, LiftedNumber) and part.kind is int and part.bound > LARGEST_INTEGER:
@@ -165,11 +197,14 @@ class _Buffer:
     def item(self, place: Value, lasting: bool = False) -> Any:
         """The item at a place, as an object of its class. Its arrays are copies, and read-only unless they are `lasting`."""
         places = self._within(lowering.reshape(place, (1,)))
-        parts = tuple(self._part(form, lowering.reshape(ops.take(array.value, places, axis=0), array.value.type.shape[1:]), lasting)
-                      for form, array in zip(_parts(self.form), self.arrays, strict=True))
+        arrays = iter(self.arrays)
+        parts = tuple(self._part(form, [_at(next(arrays).value, places) for _ in _columns_of(form)], lasting) for form in _parts(self.form))
         return parts if isinstance(self.form, tuple) and self.form[0] is tuple else parts[0]
 
-    def _part(self, form: Any, value: Value, lasting: bool) -> Any:
+    def _part(self, form: Any, values: list[Value], lasting: bool) -> Any:
+        value, *flag = values
+        if flag:
+            return EitherFloat(value, self.scope, frozenset((self.source,)), *flag)
         if not isinstance(form, type):
             return wrap(value, scalar=False, writable=lasting) if form[2] else wrap(value, weak=form[1], scalar=True)
         if form is float:
@@ -192,6 +227,16 @@ class _Buffer:
         """Which elements of the array are items."""
         shape = (self.capacity,)
         return ops.less(lowering.iota(I64, shape, 0), lowering.broadcast(lowering.reshape(self.count.value, (1,)), shape))
+
+
+def _joined(values: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
+    """Values of one shape, one behind the other."""
+    rows = [lowering.reshape(value, (1, *shape)) for value in values]
+    return rows[0] if len(rows) == 1 else ops.concatenate(*rows, axis=0)
+
+
+def _at(array: Value, places: Value) -> Value:
+    return lowering.reshape(ops.take(array, places, axis=0), array.type.shape[1:])
 
 
 def _reads(name: str) -> Callable[..., Any]:
@@ -235,18 +280,20 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
     def opened(self) -> Any:
         """The items as an array, of which nobody knows yet how long it is."""
         buffer = self.buffer
-        arrays = buffer.arrays
-        if len({array.value.type for array in arrays}) > 1:
+        arrays = buffer.values
+        if len({array.type for array in arrays}) > 1:
             return self.plain()
         with emitting(buffer.scope.builder):
             buffer.check_room()
-            whole = arrays[0].value
+            whole = arrays[0]
             if len(arrays) > 1:
                 shape = (buffer.capacity, 1, *whole.type.shape[1:])
-                whole = ops.concatenate(*(lowering.reshape(array.value, shape) for array in arrays), axis=1)
+                whole = ops.concatenate(*(lowering.reshape(array, shape) for array in arrays), axis=1)
             if (whole.type.dtype != F64 or whole.type.rank > 1) and not buffer.is_filled():
                 buffer.refuse()         # NumPy makes a vector of floats of an empty list
-            return masked_array(wrap(whole, scalar=False), buffer.mask())
+            mask = buffer.mask()
+            buffer.scope.counts[mask] = buffer.count.value
+            return masked_array(wrap(whole, scalar=False), mask)
 
     def plain(self, lasting: bool = False) -> list[Any]:
         """The items in a list of Python's; the program guards how many there are."""
@@ -267,8 +314,9 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
                 number = lifted_integer(total, buffer.scope, frozenset((buffer.source,)), _MOST_INTEGERS * LARGEST_INTEGER)
                 check(number.is_begin(), number)
                 return lifted_integer(total, buffer.scope, number.sources, LARGEST_INTEGER) + start
-        if buffer.number is None or not (type(start) in (int, float) or (
-                issubclass(type(start), TracedArray) and start.dtype == buffer.number[0] and start.scalar)):
+        if buffer.number is None or not (type(start) in (int, float) or (buffer.form is not EITHER and (
+                issubclass(type(start), TracedArray) and start.dtype == buffer.number[0] and start.scalar))) or (
+                buffer.form is EITHER and sys.version_info >= (3, 12)):         # which compensates sums of Python's floats
             return sum(self.plain(), start)
         with emitting(buffer.scope.builder):
             buffer.check_room()
@@ -277,6 +325,9 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
             items = ops.select(buffer.mask(), buffer.arrays[0].value, lowering.broadcast(zero, (buffer.capacity,)))
             sums = ops.cumsum(ops.concatenate(lowering.reshape(first, (1,)), items, axis=0), axis=0, reverse=False)
             total = lowering.reshape(lowering.slice_axis(sums, 0, buffer.capacity, buffer.capacity + 1), ())
+            if buffer.form is EITHER:
+                numpys = ops.reduce_or(ops.logical_and(buffer.mask(), buffer.arrays[1].value), axes=(0,))
+                return EitherFloat(total, buffer.scope, frozenset((buffer.source,)), numpys)
             return wrap(total, weak=buffer.number[1] and getattr(start, "weak", True), scalar=True)
 
     def extreme(self, better: Callable[[Any, Any], Any]) -> Any:
@@ -367,10 +418,14 @@ class ListIterator:
         return item
 
 
-def lift_list(items: list[Any], source: Source, scope: Scope) -> bool:
-    """Make a list of the function a `LiftedList`, the same object; returns whether it is one. It is settled at the end of the trace."""
+def lift_list(items: list[Any], source: Source, scope: Scope, asks_for_class: bool) -> bool | None:
+    """Make a list of the function a `LiftedList`, the same object, and return True; None if it cannot be one, as code that runs asks for
+    the class of its floats. It is settled at the end of the trace."""
     graph = scope.flow.graph
-    buffer = _Buffer(scope, source, graph.list_forms[source], graph.capacities.get(source, CAPACITY))
+    form = graph.list_forms[source]
+    if asks_for_class and EITHER in _parts(form):
+        return None
+    buffer = _Buffer(scope, source, form, graph.capacities.get(source, CAPACITY))
     if items:
         with emitting(scope.builder):
             buffer.extend(items[:])

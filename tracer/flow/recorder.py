@@ -214,7 +214,7 @@ class FlowRecorder:
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
         if source[-1] is GROWN:
-            return lift_list(number, source, self.scope)
+            return lift_list(number, source, self.scope, self.graph.asks_for_class(user_frame()))
         return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
 
     def _lift_class(self, source: Source, number: Any) -> EitherFloat | None:

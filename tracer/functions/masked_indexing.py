@@ -174,6 +174,7 @@ def _sliced(x: MaskedArray, part: slice) -> Any:
     places = lowering.slice_axis(chosen_places(x.mask), 0, min(start, x.mask.type.shape[0]), min(start, x.mask.type.shape[0]) + size)
     count = ops.subtract(traced_count(x.mask), lowering.constant(start - stop, I64))
     kept = ops.less(lowering.iota(I64, (size,), 0), lowering.broadcast(count, (size,)))
+    x.scope.counts[kept] = count
     x.whole.writable = False        # NumPy has a view here: neither of both is written to from now on
     part_of = masked_array(wrap(ops.take(x.whole.value, places, axis=0), scalar=False, writable=False), kept)
     x.shared = part_of.shared = True

@@ -20,7 +20,7 @@ Key = tuple[str, int]
 Part = tuple[Any, ...]
 """Description of a part: its kind, and what has to be the same."""
 
-_ANY, _SAME = "any", "same"
+_ANY, _SAME, _KEPT = "any", "same", "kept"
 _READS: tuple[Any, ...] = (read_item, getattr, read_slot)
 
 
@@ -126,6 +126,8 @@ class StateTrees:
             old = old if source is None else source.value       # a traced number may be there now
             if source is None:
                 part = (_SAME, old) if same(value, old) else None
+            elif value is old and is_tree(old) and not isinstance(old, tuple):
+                part = (_KEPT, old)         # bound again as it is; what it holds is compared at its own places
             elif is_tree(old):
                 part = self._part(value, old, is_next, inside)
             elif same(value, old) and not is_ndarray(old):
@@ -197,6 +199,8 @@ def _has_parts(read: Callable[[], Any], part: Part) -> bool:
 def _fits(value: Any, part: Part) -> bool:
     if part[0] is _ANY:
         return True
+    if part[0] is _KEPT:
+        return value is part[1]
     if part[0] is _SAME:
         return value is part[1] or same(value, part[1])
     if type(value) is not part[0]:
