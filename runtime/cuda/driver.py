@@ -264,16 +264,17 @@ class Driver:
 
     @cached_property
     def has_conditional_nodes(self) -> bool:
-        """True if loops and branches stay on the card: the driver is new enough, and takes a graph with an empty loop."""
+        """True if loops and branches stay on the card: the driver is new enough, and takes a graph with a branch in a loop."""
         if not _has_conditional_nodes(self._library):
             return False
-        kernel, handle = starting_kernel(), 0
+        kernel = starting_kernel()
         launch, no_op = Launch(kernel, 1, (Pointer("check", 0, 8),), (0,)), cast(Op, None)
-        begin = Node(launch, (Slot(CHECKS, 0),), (), no_op, (handle,))
+        outer, inner = (Node(launch, (Slot(CHECKS, 0),), (), no_op, (handle,)) for handle in range(2))
         self._enter()
         try:
             self._load(kernel, obtain_ptx(kernel, self.target))
-            Instance([begin, Conditional(False, handle, (begin,), (0,))], Addresses((), (), 0, 0, 0), self).destroy()
+            body = inner, Conditional(False, 1, (outer,), (0,))
+            Instance([outer, Conditional(True, 0, body, (0,))], Addresses((), (), 0, 0, 0), self).destroy()
         except CudaError:
             return False
         return True
@@ -307,7 +308,8 @@ class Driver:
     def describe(self) -> str:
         """What reports say of the card."""
         free, total, _, _ = map(format_bytes, self.memory())
-        return f"{self._about}, {free} of {total} free"
+        loops = "loops and branches stay on the card" if self.has_conditional_nodes else "the processor launches each round of a loop"
+        return f"{self._about}, {free} of {total} free; {loops}"
 
     def trim(self) -> None:
         """Give memory that is kept, and that nobody uses, back to the system."""

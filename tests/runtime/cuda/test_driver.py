@@ -161,11 +161,13 @@ def test_loops_stay_on_the_card(card: ctypes.CDLL) -> None:
     assert program.runs == 2
     for a, b in zip(kept[-1], expected, strict=True):
         np.testing.assert_allclose(np.asarray(a), b, rtol=1e-12)
+    assert "loops and branches stay on the card" in devices.driver().describe()
     card.fake_version(12030)
     devices._made.clear()
     before, (last, rows) = counts(card), aj.compile(looped, device="cuda")(x)
     assert {np.asarray(last).tobytes() + np.asarray(rows).tobytes()} == found
     assert counts(card)[1] - before[1] > 3
+    assert "the processor launches each round of a loop" in devices.driver().describe()
 
 
 def called(card: ctypes.CDLL) -> list[str]:

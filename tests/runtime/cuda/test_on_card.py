@@ -88,6 +88,34 @@ def test_a_bad_index_leaves_the_card_as_it_was() -> None:
     assert function(w, np.ones(4), np.array([0, 3]))[0] is w
 
 
+def test_loops_stay_on_the_card() -> None:
+    """Rounds, branches and a bad index in a loop; a driver from CUDA 12.4 on runs them as one graph, and finds the index by itself."""
+    def walked(x: Any, steps: Any) -> Any:
+        def body(c: Any, i: Any) -> Any:
+            grown = aj.while_loop(lambda c: c < 3, lambda c: c * 1.7 + x[i], c)
+            return aj.cond(grown > 4, lambda c: c - x[i] * 3, lambda c: c / 3, grown), grown
+        return aj.scan(body, 0.1, steps)
+
+    x, steps = np.linspace(0.3, 1.2, 4), np.array([0, 3, 1, 2, 3])
+    function = aj.compile(walked, device="cuda", threads=1)
+    for _ in range(4):
+        for found, expected in zip(function(x, steps), walked_here(x, steps), strict=True):
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
+    with pytest.raises(IndexingError, match="index 4 is out of bounds"):
+        np.asarray(function(x, np.array([0, 4, 1, 2, 3]))[0])
+    assert devices.driver().has_conditional_nodes == ("branches that stay on the device" in function.explain(x, steps))
+
+
+def walked_here(x: Any, steps: Any) -> Any:
+    c, rows = 0.1, []
+    for i in steps:
+        while c < 3:
+            c = c * 1.7 + x[i]
+        rows.append(c)
+        c = c - x[i] * 3 if c > 4 else c / 3
+    return c, np.array(rows)
+
+
 def test_out_of_memory_is_an_error_and_no_end() -> None:
     with pytest.raises(MemoryError, match="out of memory"):
         devices.driver().allocate(1 << 46)
