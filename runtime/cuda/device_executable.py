@@ -57,6 +57,7 @@ class DeviceExecutable:
         self._check_bytes = aligned(8 * self.program.words)
         self._returned = tuple(self._returns())
         self._arenas: list[Buffer] = []
+        self.copied: list[int] | None = None        # bytes of each array that the last call through Python had from the processor
         self._numbers: dict[int, tuple[bytes, DeviceArray]] = {}        # those of the last call, by their parameter
         self._writes = [role in WRITABLE_ROLES for role in planned.param_roles]
         self._counters = {number: counted(planned, number) for number, (kind, *_) in enumerate(self._returned)
@@ -254,6 +255,7 @@ class _Call:
 
     def __init__(self, executable: DeviceExecutable, arrays: Sequence[np.ndarray | DeviceArray], program: DeviceProgram):
         driver, self.arrays = executable.driver, arrays
+        executable.copied = [array.nbytes for array in arrays if not isinstance(array, DeviceArray)]
         self.memory = executable.take_memory()
         self.params = [array if isinstance(array, DeviceArray) else executable.there(index, array) for index, array in enumerate(arrays)]
         self.made = [None if type is None else new(driver, type) for type in executable.made]

@@ -39,9 +39,12 @@ def _counted(names: Counter[str]) -> str:
 
 
 def describe_copies(program: Program) -> list[str]:
-    """What each call copies to the device."""
-    captured = program.planned.params[len(program.traced):]
-    copied = [program.signature.leaf_type(index).nbytes for index in program.traced if not program.signature.is_on_device(index)]
-    copied += [value.type.nbytes for value in captured]
+    """What each call copies to the device; before the first one, arrays from outside count as the processor's."""
+    executable = program.executable
+    copied = executable.copied if isinstance(executable, DeviceExecutable) else None
+    if copied is None:
+        captured = program.planned.params[len(program.traced):]
+        copied = [program.signature.leaf_type(index).nbytes for index in program.traced if not program.signature.is_on_device(index)]
+        copied += [value.type.nbytes for value in captured]
     arrays = f"{len(copied)} array{'s' * (len(copied) > 1)}"
     return [f"each call copies {format_bytes(sum(copied))} to the device, of {arrays}"] if copied else []

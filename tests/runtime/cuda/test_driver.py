@@ -6,6 +6,7 @@ import copy
 import ctypes
 import gc
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -268,6 +269,7 @@ def test_captured_training_steps_are_direct(card: ctypes.CDLL) -> None:
             if number == 4:
                 rule.param_groups[0]["lr"] = 0.01
             losses.append(train(x).item())
+        assert device == "cpu" or re.search(r"each call copies \d+ B to the device, of \d array", train.explain(x))       # numbers alone
         return losses, [parameter.detach().cpu().numpy() for parameter in model.parameters()], train.programs()[0]
 
     found, expected = trained("cuda"), trained("cpu")
