@@ -7,7 +7,8 @@ last, so calls share the working memory of their table. A table of `VIEW` in pla
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from adjit.codegen.fastcall import object_layout as layout
@@ -123,6 +124,8 @@ def _write_loops(text: Builder) -> None:
     for type, exponent in (("i32", 0x7F800000), ("i64", 0x7FF << 52)):
         _write_finite(text, type, exponent)
         _write_take(text, type)
+    for loop, type in ((Loop.ADD_FLOAT, "float"), (Loop.ADD_DOUBLE, "double")):
+        _write_add(text, loop, type)
     for loop, type in ((Loop.ORDER_FLOAT, "float"), (Loop.ORDER_DOUBLE, "double"), (Loop.ORDER_INT64, "i64")):
         _write_order(text, loop, type)
     with text.function(_name(Loop.PROGRAM), *_LOOP, result="i64"):
@@ -161,18 +164,35 @@ def _write_finite(text: Builder, type: str, exponent: int) -> None:
 def _write_take(text: Builder, type: str) -> None:
     """A loop that copies slices at indices, one after another; 1 at an index that is out of range."""
     size = BYTES[type]
-    with text.function(_name(Loop[f"TAKE{size}"]), *_LOOP, result="i64"):
-        source, indices, target = (text.load("ptr", "%places", 8 * index) for index in range(3))
+    with _at_indices(text, Loop[f"TAKE{size}"]) as (at_index, by_number, place):
+        value = text.load(type, text.at(at_index, size, place(True)))
+        text.store(type, value, text.at(by_number, size, place(False)))
+
+
+def _write_add(text: Builder, loop: Loop, type: str) -> None:
+    """A loop that adds slices to those at indices, one after another; 1 at an index that is out of range."""
+    size = BYTES[type]
+    with _at_indices(text, loop) as (by_number, at_index, place):
+        to = text.at(at_index, size, place(True))
+        value = text.load(type, text.at(by_number, size, place(False)))
+        text.store(type, text.let(f"fadd {type} {text.load(type, to)}, {value}"), to)
+
+
+@contextmanager
+def _at_indices(text: Builder, loop: Loop) -> Iterator[tuple[str, str, Callable[[bool], str]]]:
+    """A loop over slices: the first and the last array, and the number of the element at hand in the one that is read or written at the
+    indices, or in the other. Indices count from the end if they are negative, and may be."""
+    with text.function(_name(loop), *_LOOP, result="i64"):
+        first, indices, last = (text.load("ptr", "%places", 8 * index) for index in range(3))
         length, many, below = (text.load("i64", "%data", 8 * word) for word in range(3))
         with text.for_range(0, "%count", empty=True) as number:
             index = text.load("i64", text.at(indices, 8, number.counter))
             index = text.add(index, text.select(text.compare("slt", index, 0), "i64", below, 0))
             with text.if_(text.compare("uge", index, length)):
                 text.ret("i64", 1)
-            begin, to = text.mul(index, many), text.mul(number.counter, many)
+            at_index, by_number = text.mul(index, many), text.mul(number.counter, many)
             with text.for_range(0, many) as element:
-                value = text.load(type, text.at(source, size, text.add(begin, element.counter)))
-                text.store(type, value, text.at(target, size, text.add(to, element.counter)))
+                yield first, last, lambda chosen: text.add(at_index if chosen else by_number, element.counter)
         text.ret("i64", 0)
 
 
@@ -186,9 +206,10 @@ def _write_order(text: Builder, loop: Loop, type: str) -> None:
         source, target = (text.load("ptr", "%places", 8 * index) for index in range(2))
         wanted, mask = text.load("i64", "%data"), text.load(word, "%data", 8)
         words, kept, place = text.alloca(word, MAX_ORDERED), text.variable(0), text.variable(0)
+        stride = text.load("i64", "%strides")
         last = text.sub(wanted, 1)
         with text.for_range(0, "%count", empty=True) as element:
-            given = text.at(source, size, element.counter)
+            given = text.at(source, 1, text.mul(element.counter, stride))
             new = text.load(word, given)
             if type != "i64":
                 number = text.load(type, given)

@@ -54,6 +54,7 @@ class Loop(IntEnum):
     BOOL_TO_FLOAT, BOOL_TO_DOUBLE, BOOL_TO_INT64, INT64_TO_FLOAT, INT64_TO_DOUBLE = 10, 11, 12, 13, 14
     PROGRAM = 15
     ORDER_FLOAT, ORDER_DOUBLE, ORDER_INT64 = 16, 17, 18
+    ADD_FLOAT, ADD_DOUBLE = 19, 20
 
 
 _CONVERSIONS = {("?", "f"): Loop.BOOL_TO_FLOAT, ("?", "d"): Loop.BOOL_TO_DOUBLE, ("?", "l"): Loop.BOOL_TO_INT64,
@@ -189,8 +190,8 @@ class _Steps:
         places = [self.param(index, type) for index, type in enumerate(self.params)]
         if isinstance(function, ChunkedFunction):
             found = self.chunks(function, places)
-        elif isinstance(function, TopFunction) and function.axis == self.params[0].rank - 1:
-            found = [self.order(places[0], function.k, function.largest)]
+        elif isinstance(function, TopFunction):
+            found = [self.order(places[0], function.axis, function.k, function.largest)]
         elif text.startswith("def "):
             run = _parsed(text)
             self.names.update({**bound, **{argument.arg: place for argument, place in zip(run.args.args, places, strict=True)}})
@@ -280,8 +281,9 @@ class _Steps:
         of = getattr(function, "__self__", None)
         if isinstance(of, np.ufunc) and function.__name__ == "reduce" and len(arguments) == 2:
             return self.reduce(of, *arguments)
-        if isinstance(function, partial) and function.func is argsort.evaluate and function.keywords["axis"] == arguments[0].array.ndim - 1:
-            return self.order(arguments[0], arguments[0].array.shape[-1], False)
+        if isinstance(function, partial) and function.func is argsort.evaluate:
+            axis = function.keywords["axis"]
+            return self.order(arguments[0], axis, arguments[0].array.shape[axis], False)
         if function is not FUNCTIONS.get(name):
             raise _Unknown
         match name:
@@ -306,6 +308,10 @@ class _Steps:
                 return self.take(arguments, name == "take_signed")
             case "take_along" | "take_along_signed" | "taken_along":
                 return self.take_along(arguments, name != "take_along")
+            case "from_start":
+                return tuple(arguments)
+            case "add_at" | "add_along":
+                return self.add_at(*arguments)
         raise _Unknown
 
     def method(self, place: _Place, method: str, arguments: list[Any]) -> _Place:
@@ -316,8 +322,8 @@ class _Steps:
                 return self.copy(place)
             case "astype":
                 return self.convert(place, *arguments)
-            case "cumsum":
-                return self.cumsum(place, *arguments)
+            case "cumsum" | "cumprod":
+                return self.running(np.add if method == "cumsum" else np.multiply, place, *arguments)
             case "take":
                 return self.take([place, *arguments], False)
         raise _Unknown
@@ -499,29 +505,30 @@ class _Steps:
             start = stop
         return made
 
-    def cumsum(self, x: _Place, axis: int, dtype: np.dtype) -> _Place:
-        """Running sums of each row, by the loop of one addition after the other."""
+    def running(self, function: np.ufunc, x: _Place, axis: int, dtype: np.dtype) -> _Place:
+        """Running sums or products of each row, by the loop of one operation after the other."""
         array = self.whole(x).array
         if axis not in (-1, array.ndim - 1) or array.dtype != dtype or array.dtype.char not in "fdl":
             raise _Unknown
-        made, (loop, data) = self.new(array.shape, array.dtype), _ufunc_loop(np.add, (array.dtype,) * 3)
+        made, (loop, data) = self.new(array.shape, array.dtype), _ufunc_loop(function, (array.dtype,) * 3)
         self.copy(self.part(x, (..., slice(0, 1))), self.part(made, (..., slice(0, 1))))
         if array.shape[-1] > 1:
             before, after = slice(0, -1), slice(1, None)
             self.loop(loop, self.part(made, (..., before)), self.part(x, (..., after)), self.part(made, (..., after)), data=data)
         return made
 
-    def order(self, x: _Place, k: int, largest: bool) -> _Place:
-        """Indices of the first elements of each row in their order, those of equal ones in theirs."""
-        array = self.whole(x).array
-        length, loop = array.shape[-1], _ORDERS.get(array.dtype.char)
+    def order(self, x: _Place, axis: int, k: int, largest: bool) -> _Place:
+        """Indices of the first elements along an axis in their order, those of equal ones in theirs."""
+        lines = np.moveaxis(self.whole(x).array, axis, -1)
+        length, loop = lines.shape[-1], _ORDERS.get(lines.dtype.char)
         if loop is None or k > MAX_ORDERED or k * length > MAX_MOVES:
             raise _Unknown
-        made, about = self.new((*array.shape[:-1], k), np.dtype(np.int64)), np.array([k, 0 if largest else -1])
+        made, about = self.new((*lines.shape[:-1], k), np.dtype(np.int64)), np.array([k, 0 if largest else -1])
         self.kept.append(about)
-        of_rows = [[array.itemsize * length, array.itemsize], [8 * k, 0]]
-        self.nested(loop, (x, made), _address(about), [array.size // length, length], of_rows)
-        return made
+        rows, (of_lines, of_made) = _joined(lines.shape[:-1], [list(lines.strides[:-1]), list(made.array.strides[:-1])])
+        self.nested(loop, (self.view(x, lines), made), _address(about), [*rows, length], [[*of_lines, lines.strides[-1]], [*of_made, 0]])
+        turned = self.view(made, np.moveaxis(made.array, -1, axis))
+        return made if turned.array.flags.c_contiguous else self.copy(turned)
 
     def take(self, arguments: list[Any], signed: bool) -> _Place:
         """Slices at indices. An index that is out of range, as a negative one is unless they are `signed`, leaves the call to Python."""
@@ -532,11 +539,33 @@ class _Steps:
         return self.gather(x, indices, shape, rows, array.shape[axis], size, 0, signed)
 
     def take_along(self, arguments: list[Any], signed: bool) -> _Place:
-        x, indices, _, _, after = arguments
+        x, indices, axis, *_ = arguments
+        if axis != x.array.ndim - 1:        # elements are taken of rows
+            turned = [self.copy(self.view(place, np.moveaxis(place.array, axis, -1))) for place in (x, indices)]
+            made = self.take_along([*turned, x.array.ndim - 1], signed)
+            return self.copy(self.view(made, np.moveaxis(made.array, -1, axis)))
         array, at = self.whole(x).array, self.whole(indices).array
-        if after or array.shape[:-1] != at.shape[:-1]:
+        if array.shape[:-1] != at.shape[:-1]:
             raise _Unknown
         return self.gather(x, indices, at.shape, array.size // array.shape[-1], array.shape[-1], 1, at.shape[-1] * at.itemsize, signed)
+
+    def add_at(self, x: _Place, indices: Any, updates: _Place, axis: int, *grid: Any) -> _Place:
+        """Add updates to the slices at indices, one after another, or along the last axis to elements; as `take`."""
+        indices, signed = (indices[0], True) if isinstance(indices, tuple) else (indices, False)
+        array, at = self.whole(x).array, self.whole(indices).array
+        length, size = array.shape[axis], math.prod(array.shape[axis + 1:])
+        rows, loop = math.prod(array.shape[:axis]), {"f": Loop.ADD_FLOAT, "d": Loop.ADD_DOUBLE}.get(array.dtype.char)
+        alike = (*array.shape[:axis], *(at.shape[-1:] if grid else at.shape), *array.shape[axis + 1:])
+        if loop is None or at.dtype != np.int64 or self.whole(updates).array.shape != alike or updates.array.dtype != array.dtype:
+            raise _Unknown
+        if not rows * length * size or (grid and (size > 1 or axis < array.ndim - 1 or at.shape != alike)):
+            raise _Unknown
+        about = np.array([length, size, length if signed else 0])
+        self.kept.append(about)
+        count, bytes = updates.array.size // (rows * size), array.itemsize * size
+        self.nested(loop, (updates, indices, x), _address(about), [rows, count],
+                    [[count * bytes, bytes], [8 * count if grid else 0, 8], [length * bytes, 0]])
+        return x
 
     def gather(self, x: _Place, indices: _Place, shape: tuple[int, ...], rows: int, length: int, size: int, step: int, signed: bool
                ) -> _Place:

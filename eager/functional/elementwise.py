@@ -49,7 +49,7 @@ def sign(x: Array) -> Array:
     x = as_traced(x)
     if x.dtype.kind == "b":
         return np.copy(x)
-    return np.where(np.isnan(x), np.zeros((), x.dtype), np.sign(x)) if is_float(x.dtype) else np.sign(x)
+    return np.where(np.isnan(x), 0.0, np.sign(x)) if is_float(x.dtype) else np.sign(x)
 
 
 def divide(x: Array, other: Array, rounding_mode: Literal["floor", "trunc"] | None = None) -> Array:

@@ -41,10 +41,11 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "kernels": lambda x, y: F.gelu(x) + x.erf() * y.digamma(),
     "sums": lambda x, y: x.sum(0) + x.var(1).sum() + x.prod(-1).sum() + x.std() + x.norm() + x.mean((0, 1)),
     "scan": lambda x, y: x.cumsum(-1) + x.logsumexp(-1, keepdim=True),
-    "indices": lambda x, y: x.gather(1, INDICES).sum() + x.index_select(0, INDICES[:, 1]).square() + x[INDICES[:, 0]],
+    "indices": lambda x, y: x.gather(1, INDICES).sum() + x.gather(0, INDICES % 3).sum() + x.index_select(0, INDICES[:, 1]).square() + x[INDICES[:, 0]],
     "joined": lambda x, y: aj.stack([aj.cat([x, y], 1), aj.cat([y, x], 1)]).tril(),
     "parts": lambda x, y: x[:, 1:3].exp() * F.pad(y, (1, 1))[:, :2] + x.roll(1, 0)[:, ::2][:, :2],
-    "order": lambda x, y: x.sort(-1)[0] + x.median(-1, True)[0] * (y.argsort(-1) + INDICES.argsort(-1).sum()),
+    "order": lambda x, y: x.sort(-1)[0] + x.median(-1, True)[0] * (y.argsort(0) + INDICES.argsort(-1).sum()) + x.cumprod(1),
+    "additions": lambda x, y: x.scatter_add(1, INDICES, y).index_add(0, INDICES[:, 1], x) + y.index_add(1, LABELS, x[:, :3]),
     "three dimensions": lambda x, y: (x[:, None, :] * y[None, :, :]).tanh().sum(1),
 }
 
