@@ -164,6 +164,33 @@ def test_what_is_no_buffer_is_traced_as_before():
     assert raising(CALLS[1], 0.5) == max(CALLS[1])
 
 
+def test_lists_that_grow_while_iterators_go_through_them():
+    def early(x, t):
+        queue = [x[0], x[1]]
+        for v in queue:
+            if v > t and len(queue) < 6:
+                queue.append(0.7 * v)
+        return sum(queue)
+
+    def late(x, t):
+        queue = [x[0]]
+        for v in x[1:]:
+            if v > t:
+                queue.append(v)
+        for i, v in enumerate(queue):
+            if v > t and i < 5:
+                queue.append(0.7 * v)
+        for v in queue:
+            if v > 2 * t and len(queue) < 12:
+                queue.append(0.5 * v)
+        return sum(queue)
+
+    for function in (early, late):
+        compiled = aj.compile(function, backend="interpret")
+        for t in (0.5, 0.3):
+            assert compiled(CALLS[0], t) == pytest.approx(function(CALLS[0], t), rel=1e-14)
+
+
 def test_lists_that_live_on_are_pythons():
     kept = []
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from itertools import accumulate
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, TracedNDArray, known_value, wrap
 from adjit.tracer.array_wrapper import HoldsTraced
 from adjit.tracer.flow.either_float import EitherFloat, is_pythons
-from adjit.tracer.flow.flow_graph import EITHER, EndOfExploration, ListForm, Source, TraceAgain, joined_forms
+from adjit.tracer.flow.flow_graph import EITHER, EndOfExploration, FlowGraph, ListForm, Source, TraceAgain, joined_forms
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, check, copied, lift, lifted_float, lifted_input, lifted_integer
 from adjit.tracer.guards.class_change import set_class
 from adjit.tracer.masked_array import MaskedArray, masked_array
@@ -384,11 +385,23 @@ class LiftedList(list, HoldsTraced):        # type: ignore[type-arg]
     def __iter__(self) -> Iterator[Any]:
         frame = sys._getframe(1)
         by_loop = frame.f_code.co_code[frame.f_lasti] == _GET_ITER and not is_ours(frame.f_globals.get("__name__", ""))
-        return ListIterator(self) if by_loop else iter(self.plain())
+        return ListIterator(self) if by_loop else self._each(self.plain())
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self._each(self.plain()[::-1])
+
+    def _each(self, items: list[Any]) -> Iterator[Any]:
+        """The items, for C code, which may take them one by one: of a list that changes meanwhile Python would give others."""
+        buffer = self.buffer
+        before = buffer.count, buffer.arrays
+        for item in items:
+            yield item
+            if list.__len__(self) > 1 or buffer.count is not before[0] or buffer.arrays is not before[1]:
+                buffer.refuse()
 
 
 for _name in ("copy", "count", "index", "__add__", "__contains__", "__eq__", "__ge__", "__gt__", "__le__", "__lt__", "__mul__", "__ne__",
-              "__repr__", "__reversed__", "__rmul__"):
+              "__repr__", "__rmul__"):
     setattr(LiftedList, _name, _reads(_name))
 for _name in ("insert", "remove", "reverse", "sort", "__delitem__", "__imul__", "__reduce_ex__"):
     setattr(LiftedList, _name, _refuses(_name))
@@ -418,14 +431,15 @@ class ListIterator:
         return item
 
 
-def lift_list(items: list[Any], source: Source, scope: Scope, asks_for_class: bool) -> bool | None:
-    """Make a list of the function a `LiftedList`, the same object, and return True; None if it cannot be one, as code that runs asks for
-    the class of its floats. It is settled at the end of the trace."""
+def may_lift(source: Source, graph: FlowGraph, frame: FrameType) -> bool:
+    """True unless code that runs at a point asks for the class of the floats of a list."""
+    return EITHER not in _parts(graph.list_forms[source]) or not graph.asks_for_class(frame)
+
+
+def lift_list(items: list[Any], source: Source, scope: Scope) -> bool:
+    """Make a list of the function a `LiftedList`, the same object, and return True. It is settled at the end of the trace."""
     graph = scope.flow.graph
-    form = graph.list_forms[source]
-    if asks_for_class and EITHER in _parts(form):
-        return None
-    buffer = _Buffer(scope, source, form, graph.capacities.get(source, CAPACITY))
+    buffer = _Buffer(scope, source, graph.list_forms[source], graph.capacities.get(source, CAPACITY))
     if items:
         with emitting(scope.builder):
             buffer.extend(items[:])

@@ -43,7 +43,7 @@ from adjit.tracer.flow.either_float import EitherFloat, is_float_of_either, is_p
 from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, GROWN, ListForm, Source
 from adjit.tracer.flow.frames import READABLE, cell_of, is_called_directly, set_local, set_on_stack, stack_of
 from adjit.tracer.flow.lifted_list import LiftedList, ListIterator, form_of_list
-from adjit.tracer.flow.lifted_numbers import LiftedNumber, is_liftable
+from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, is_liftable
 from adjit.tracer.flow.lifted_range import RANGE_ITERATOR, Form, LiftedRange, form_of, left_in
 from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
@@ -125,14 +125,19 @@ def point_of_decision(frame: FrameType, outside: Collection[int], given: Sequenc
     """
     if not READABLE:
         return None
-    description = _Description(outside, lifted, given, unshared_types=unshared_types)
-    try:
-        _describe_frames(description, frame)
-        description.arguments(arguments)
-        description.hidden()
-    except Indescribable:
-        return None
-    return description.point() if description.knows(living()) else None
+    while True:
+        description = _Description(outside, lifted, given, unshared_types=unshared_types)
+        try:
+            _describe_frames(description, frame)
+            description.arguments(arguments)
+            description.hidden()
+        except Indescribable:
+            return None
+        if not description.knows(living()):
+            return None
+        if not description.growing:
+            return description.point()
+        description.lift_lists()
 
 
 def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[TracedArray], region: bool) -> ProgramPoint | None:
@@ -210,6 +215,8 @@ class _Description:
         self.floats: list[tuple[Source, bool]] = []
         self.shared: dict[Source, bool] = {}
         self.lists: list[tuple[Source, int, int, ListForm | None]] = []
+        self.growing: list[tuple[Source, list[Any]]] = []       # lists that will be lifted, once all that holds them is known
+        self._iterated: set[int] = set()        # what iterators of C's go through, by identity
         self.state: list[TracedArray] = []
         self.iterators: list[Any] = []
         self.kept: list[Any] = []
@@ -332,6 +339,13 @@ class _Description:
         self.key.append("arguments")
         for argument in arguments:
             self.add(argument)
+
+    def lift_lists(self) -> None:
+        """Lift the lists. Raises `NotLiftable` for one that an iterator of C's goes through, which would read it as it is not."""
+        for source, items in self.growing:
+            if id(items) in self._iterated:
+                raise NotLiftable(frozenset((source,)))
+            self._lifted(source, items)
 
     def hidden(self) -> None:
         """Describe what code reaches by names alone: the states of generators, and what it stores in modules of libraries."""
@@ -492,6 +506,7 @@ class _Description:
         elif kind in _ITERATORS:
             self.key.append(kind)
             for part in value.__reduce__()[1:]:
+                self._iterated.update(map(id, part if type(part) is tuple else ()))
                 self.add(part)
         elif kind is slice:
             self.key.append(kind)
@@ -519,9 +534,8 @@ class _Description:
     def _add_list(self, items: list[Any], source: Source | None) -> None:
         if source is not None and self._lifts_held:
             grown = (*source, GROWN)
-            if self._lifted(grown, items) is not None:
-                self._add_lifted_list(items)        # type: ignore[arg-type]
-                return
+            if self._lifted(grown, None) is not None:
+                self.growing.append((grown, items))
             self.lists.append((grown, id(items), len(items), form_of_list(items)))
         self.key += (list, len(items))
         begins = [len(self.key)]

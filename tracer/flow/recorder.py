@@ -26,7 +26,7 @@ from adjit.ir.types import I64, TensorType
 from adjit.tracer.array import TracedArray
 from adjit.tracer.flow.either_float import EitherFloat, either
 from adjit.tracer.flow.flow_graph import APART, CONTENT, EITHER, GROWN, SHARED, Block, FlowGraph, FlowMismatch, Key, Source
-from adjit.tracer.flow.lifted_list import forget_dead_lists, lift_list
+from adjit.tracer.flow.lifted_list import forget_dead_lists, lift_list, may_lift
 from adjit.tracer.flow.lifted_numbers import LiftedNumber, NotLiftable, copied, lift, lift_content
 from adjit.tracer.flow.lifted_range import LiftedRange, left_in
 from adjit.tracer.flow.program_point import ProgramPoint, point_of_decision, point_of_result, user_frame
@@ -214,7 +214,9 @@ class FlowRecorder:
         if source[-1] is CONTENT:
             return lift_content(number, self.scope)
         if source[-1] is GROWN:
-            return lift_list(number, source, self.scope, self.graph.asks_for_class(user_frame()))
+            if may_lift(source, self.graph, user_frame()):
+                return number is None or lift_list(number, source, self.scope)
+            return None
         return lift(number, source, self.scope) if left_in(number) is None else LiftedRange(number, source, self.scope)
 
     def _lift_class(self, source: Source, number: Any) -> EitherFloat | None:
