@@ -136,9 +136,10 @@ class _Split:
     def _is_narrow(self) -> bool:
         """True if all that is done with rows is elementwise, reductions, and small products, on few numbers."""
         inputs = sum(self.graphs.type_for(value, 1).nbytes for value in self.graph.params if value in self.rows)
-        products = [value for op in self.needed if op.definition.kind is Kind.CONTRACTION for value in op.results if value in self.rows]
+        products = [op for op in self.needed if op.definition.kind is Kind.CONTRACTION]
+        rows = [value for op in products for value in op.results if value in self.rows]
         if products and (inputs > NARROW_INPUT_BYTES or any(
-                self.graphs.type_for(value, 1).nbytes > NARROW_PRODUCT_BYTES for value in products)):
+                self.graphs.type_for(value, 1).nbytes > NARROW_PRODUCT_BYTES for value in rows)):
             return False
         working = [op for op in self.graph.ops if op in self.needed and any(value in self.rows for value in (*op.operands, *op.results))]
         values = {value for op in working if op not in self.graphs.loops for value in op.results if value in self.rows}
