@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from adjit.ir import ops as op_records
 from adjit.ir.errors import Location
 from adjit.ir.graph import Graph, Op, Value, attributes_key, hand_to_regions, is_kept, number_of, producers, structural_key
@@ -85,9 +87,9 @@ def _may_count(op: Op) -> bool:
 
 
 def _aligned(graphs: Sequence[Graph], sizes: Sequence[int], rows: dict[Value, Rows], known: Collection[Expression], inside: bool,
-             decides: bool = False) -> RowGraphs:
+             decides: bool = False, borrowed: Collection[Op] = ()) -> RowGraphs:
     """Graphs side by side, whose parameters have these rows; `inside` a loop, all is checked at once, and sums are told apart. A graph that
-    `decides` may ask for any row."""
+    `decides` may ask for any row, and ops that are `borrowed` take from another one."""
     if len({len(graph.ops) for graph in graphs}) > 1:
         loc = next((ops[0].loc for ops in zip(*(graph.ops for graph in graphs), strict=False)
                     if len({(op.name, op.loc) for op in ops}) > 1), None)
@@ -110,7 +112,7 @@ def _aligned(graphs: Sequence[Graph], sizes: Sequence[int], rows: dict[Value, Ro
         if number is not None:
             numbers[op] = number
         rows.update((value, replace(rows[value], blocks=blocks_of(op, rows))) for value in op.results if value in rows)
-        if inside:
+        if inside and op not in borrowed:
             _check_inside(made, ops, producer, _ADDING | {"reduce_or"} if decides else _ADDING)
     if len({tuple(place[value] for value in graph.results) for graph, place in zip(graphs, places, strict=True)}) > 1:
         raise RowsMixed("other values are returned for other numbers of rows")
@@ -168,7 +170,8 @@ class _LoopAlignment:
         given = self._given()
         regions = [self._region(number, given) for number in range(len(op.regions))]
         self._check_carries(regions[-1], given)
-        if op.name == "while_loop" and regions[0].graphs[0].results[0] in regions[0].rows and not self._leaves_rows_that_are_done(regions):
+        asks = op.name == "while_loop" and (regions[0].graphs[0].results[0] in regions[0].rows or _borrowed(regions[1].graphs[0]))
+        if asks and not self._leaves_rows_that_are_done(regions):
             raise RowsMixed("while_loop changes rows that are done until all rows are; vmap of the loop of one row leaves them", op.loc)
         states = self._results(regions)
         for value, state in zip(op.results, states, strict=True):
@@ -193,7 +196,9 @@ class _LoopAlignment:
     def _region(self, number: int, given: Sequence[Rows | None]) -> RowGraphs:
         graphs = [op.regions[number] for op in self.ops]
         rows = {param: state for param, state in zip(graphs[0].params, given, strict=True) if state is not None}
-        return _aligned(graphs, self.sizes, rows, self.known, inside=True, decides=self.op.name == "while_loop" and not number)
+        decides = self.op.name == "while_loop" and not number
+        borrowed = _borrowed(graphs[0]) if self.op.name == "while_loop" and number else {}
+        return _aligned(graphs, self.sizes, rows, self.known, inside=True, decides=decides, borrowed=borrowed)
 
     def _given(self) -> list[Rows | None]:
         """Rows of the parameters; what begins with zero, and depends on rows after an iteration, is a sum over rows."""
@@ -224,6 +229,8 @@ class _LoopAlignment:
         if decides is None or decides.name != "reduce_or" or self.op.attrs["checkpoints"]:
             return False
         same = _SameValues(test, body, producer, inside)
+        if not all(same(decides.operands[0], mask) for mask in _borrowed(body).values()):
+            return False
         for param, value in zip(body.params[:self.carries], body.results, strict=True):
             chosen = inside.get(value)
             if value is param:
@@ -276,6 +283,35 @@ class _LoopAlignment:
 
     def _mixed(self) -> RowsMixed:
         return RowsMixed(f"{self.op.name} computes rows from other rows", self.op.loc)
+
+
+def _borrowed(body: Graph) -> dict[Op, Value]:
+    """Ops of a body by which rows that are done compute with the values of one that is not, as `vmap` has it, so that nothing within goes
+    on forever for them; with the mask of the rows that are not done."""
+    producer, found = producers(body), dict[Op, Value]()
+    for op in body.ops:
+        if op.name == "argmax" and op.operands[0].type.rank == 1 and op.operands[0].type.dtype == np.bool_:
+            mask, taken, ops = op.operands[0], list(op.results), [op]
+            while taken:
+                value = taken.pop()
+                for reader in body.ops if value not in body.results else ():
+                    if value not in reader.operands or reader.name == "select":
+                        continue
+                    ops.append(reader)
+                    taken += reader.results
+            selected = {value for each in ops for value in each.results}
+            if selected.isdisjoint(body.results) and all(each.name in ("argmax", "take", "broadcast", "reshape") for each in ops) and all(
+                    _stands_for(reader.operands[0], mask, producer) and selected.isdisjoint(reader.operands[:2])
+                    for reader in body.ops if reader.name == "select" and not selected.isdisjoint(reader.operands)):
+                found |= dict.fromkeys(ops, mask)
+    return found
+
+
+def _stands_for(value: Value, mask: Value, producer: Mapping[Value, Op]) -> bool:
+    """True if a value is a mask, broadcast."""
+    while value is not mask and (made := producer.get(value)) is not None and made.name in ("broadcast", "reshape"):
+        value = made.operands[0]
+    return value is mask
 
 
 class _SameValues:

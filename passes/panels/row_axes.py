@@ -188,7 +188,9 @@ def _operand_axes(op: Op, axis: int, first: Op, rows: Mapping[Value, Rows]) -> O
     if op.definition.kind is Kind.CREATION:
         return ()
     if op.definition.kind is Kind.LINALG:
-        in_stacks = all(value.type.rank > axis + 2 and value.type.shape[axis] == op.results[0].type.shape[axis] for value in op.operands)
+        stacked = max(value.type.rank for value in op.operands) - 2      # of matrices, and of what there is of each, such as its pivots
+        in_stacks = axis < stacked and all(value.type.rank > axis and value.type.shape[axis] == op.results[0].type.shape[axis]
+                                           for value in op.operands)
         return (axis,) * len(op.operands) if in_stacks else None
     return infer_operand_axes(op, axis)
 

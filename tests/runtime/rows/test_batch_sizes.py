@@ -295,6 +295,14 @@ def test_loops_of_python(rolled: bool) -> None:
     assert ("= scan" in found.ir("optimized")) == rolled
 
 
+def test_solvers_by_row() -> None:
+    """Rows that are done compute with the values of one that is not; and stacks of matrices are solved row by row."""
+    def roots(x: Any) -> Any:
+        return aj.vmap(lambda row: aj.solve.root(lambda p: p ** 3 + p - row, np.zeros(2)).x)(x)
+
+    assert made(check(roots, X[:, :2], rows=(0,), same_bits=True, sizes=(70, 1, 3))) == 1
+
+
 def test_draws_of_random_numbers() -> None:
     key = aj.random.key(3)
     found = check(lambda key, x: x * aj.random.uniform(key, x.shape), key, X, rows=(1,), same_bits=True)
