@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import FunctionType, MethodType, SimpleNamespace
-from typing import Any
+from types import FunctionType, MemberDescriptorType, MethodType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ _WEAK = ("weak",)
 _WEAK_COMPLEX = ("weak", complex)
 _WEAK_INTEGER = ("weak", int)
 _INEXACT = (float, complex, np.inexact)
+_PLAIN = (*_INEXACT, int, str, bytes, type(None))
 
 
 Integers = Mapping[TreeSpec, Collection[int]]
@@ -312,7 +313,32 @@ def _static_key(value: Any, path: Callable[[], str]) -> Any:
         raise UnsupportedError(
             f"the static argument {path()} is a {type(value).__name__}, which has no hash", find_user_location(),
             hint="static arguments are compared at every call: pass a tuple or a number, or leave it out of static=") from None
-    return type(value), value
+    return (type(value), _Equal(value, _content(value, path))) if _compares_by_code(value) else (type(value), value)
+
+
+class _Equal(NamedTuple):
+    """Static object whose class says in code of the user's which others it equals: what its attributes hold counts, too."""
+
+    value: Any
+    content: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _compares_by_code(value: Any) -> bool:
+    return isinstance(getattr(type(value), "__eq__", None), FunctionType) and owner_of_class(type(value)) is ModuleOwner.USER
+
+
+def _content(value: Any, path: Callable[[], str]) -> tuple[Any, ...]:
+    """What the attributes of an object hold: values by their keys, and other objects by identity."""
+    slots = {name for kind in type(value).__mro__ for name in vars(kind) if isinstance(vars(kind)[name], MemberDescriptorType)}
+    held = {**{name: getattr(value, name) for name in sorted(slots) if hasattr(value, name)}, **getattr(value, "__dict__", {})}
+    return tuple((name, _static_key(item, path) if _is_plain(item) else (type(item), id(item))) for name, item in held.items())
+
+
+def _is_plain(value: Any) -> bool:
+    return all(map(_is_plain, value)) if isinstance(value, tuple) else isinstance(value, _PLAIN)
 
 
 def _as_array(leaf: Any, path: Callable[[], str]) -> Any:

@@ -42,7 +42,7 @@ from adjit.tracer.guards.asked_types import types_asked
 from adjit.tracer.guards.bytecode import EVERYTHING
 from adjit.tracer.guards.container_log import ContainerLog, logging_containers
 from adjit.tracer.guards.content import ContentGuard, fingerprint
-from adjit.tracer.guards.function_caches import clean_caches
+from adjit.tracer.guards.function_caches import clean_caches, cleared_caches
 from adjit.tracer.guards.memos import Memos
 from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of_class
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
@@ -313,7 +313,7 @@ class _FunctionTrace:
         self.stores = stores = stores_of(self.places, log, after, scope, arrays_in(self.result, self.updates))
         self.own, self.kept, self.changed = check_side_effects(
             self.before, after, self.places, stores.keys, log.depending(), log.missed(), log.depending() & stores.numbers, stores.kept,
-            scope.outside(), self.state.is_next, self.trees.inside)
+            scope.outside(), self.state.is_next, self.trees.inside, self.numbers.inputs().keys())
         again, self.others = stored_again([source for source in self.changed if id(source.holder) not in stores.numbers], stores.make)
         stores.make.given = self.of_arguments
         self.changes = tuple(change_of_argument(node, scope, self.given, self.signature, stores.make) for node in filled)
@@ -347,7 +347,8 @@ class _FunctionTrace:
         guards = make_guards(self.before, after, self.captures, self.own | self.stores.keys | inputs.keys(), read, forms, viewed, rebound,
                              self.trees)
         shared = shared_arrays(self.before.values(), self.places.may_be, self.stores.make.arrays_moved)
-        self.guards = replace(guards, fixed=(*guards.fixed, *shared, *self.stores.make.viewed, *self.stores.others, *self.others),
+        self.guards = replace(guards, fixed=(*guards.fixed, *shared, *self.stores.make.viewed, *self.stores.others, *self.others,
+                                     *cleared_caches(after.found)),
                               numbers=tuple({each.capture: each for each in inputs.values()}.values()),
                               distinct=bool(rebound) and any(map(compares_objects, after.codes)))
 

@@ -51,3 +51,20 @@ def test_a_value_that_does_not_follow_from_the_arguments_is_refused(size: int | 
             aj.compile(f)(1.0)
     assert held == [0.0]
     assert last() == 0.0
+
+
+def test_a_cache_that_is_cleared() -> None:
+    held = [2.0]
+
+    @functools.lru_cache
+    def table(n: int) -> float:
+        return held[0] * n
+
+    compiled = aj.compile(lambda x: x * table(3), backend="interpret")
+    found = [float(compiled(1.0))]
+    held[0] = 5.0
+    found.append(float(compiled(1.0)))      # as Python: the cache has what was computed before
+    table.cache_clear()
+    found += [float(compiled(1.0)), float(compiled(1.0))]
+    assert found == [6.0, 6.0, 15.0, 15.0]
+    assert compiled.cache_info().traces == 3

@@ -764,3 +764,56 @@ def test_a_number_that_decides_is_never_stale():
 
     compiled, plain = aj.compile(make(), backend="interpret"), make()
     assert [compiled(1.0) for _ in range(6)] == [plain(1.0) for _ in range(6)]
+
+
+def test_a_number_that_the_trace_finds_there_already_is_stored_by_each_call():
+    a, b = SimpleNamespace(alive=True), SimpleNamespace(alive=True)
+
+    def f(x, n):
+        y = x * n if b.alive else x
+        a.alive = False
+        return y
+
+    compiled = aj.compile(f, backend="interpret")
+    for n in (2, 3, 3):         # the second call traces while it is False
+        assert compiled(1.0, n) == n
+        assert a.alive is False
+        a.alive = n != 2
+
+
+def test_items_at_the_end_of_a_list_that_grows():
+    held, first = [], [0.25]
+
+    def own(x):
+        held.append(first[0])
+        held.append(x)
+        held.append(sum(held[-2:]))
+        return x
+
+    def others(x):
+        held.append(first[0])
+        held.append(sum(held[-2:]))
+        return x
+
+    compiled = aj.compile(own, backend="interpret")
+    compiled(1.0)
+    first[0] = 0.5
+    compiled(2.0)
+    assert held == [0.25, 1.0, 1.25, 0.5, 2.0, 2.5]
+    with pytest.raises(TraceError, match=r"changes len\(held\) from 6 to 8, and reads it too"):
+        aj.compile(others, backend="interpret")(1.0)
+    assert len(held) == 6
+
+
+def test_namespaces_of_modules_keep_their_class():
+    settings, last = {}, {}
+    exec("rate = 2.0", settings)        # which puts the builtins into it
+
+    @aj.compile(backend="interpret")
+    def f(x):
+        last["x"] = x
+        return x * settings["rate"]
+
+    assert (f(1.0), last["x"]) == (2.0, 1.0)
+    settings["rate"] = 3.0
+    assert (f(2.0), last["x"]) == (6.0, 2.0)

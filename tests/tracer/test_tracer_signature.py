@@ -372,3 +372,24 @@ def test_wrapping_a_value():
     assert_same(run_traced(fun, np.ones(3)), -np.ones(3))
     with pytest.raises(TraceError, match="a region is traced outside of a trace"):
         trace_region(lambda x: x, (np.ones(3),))
+
+
+def test_static_objects_that_are_equal_by_less_than_they_hold():
+    class Species:
+        __slots__ = ("__dict__", "mass", "name")
+
+        def __init__(self, name, mass, charges=(1, 2.0)):
+            self.name, self.mass, self.charges = name, mass, charges
+
+        def __eq__(self, other):
+            return self.name == other.name
+
+        def __hash__(self):
+            return hash(self.name)
+
+    compiled = aj.compile(lambda x, species: x * species.mass * species.charges[0], static="species", backend="interpret")
+    heavy, light = Species("He", 4.0), Species("He", 3.0)
+    assert [compiled(1.0, each) for each in (heavy, light, Species("He", 4.0), Species("He", 4.0, (2, 2.0)))] == [4.0, 3.0, 4.0, 8.0]
+    assert compiled.cache_info().traces == 3
+    light.mass = 5.0
+    assert compiled(1.0, light) == 5.0

@@ -69,7 +69,7 @@ class Change(NamedTuple):
 class ContainerLog(UseLog):
     """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
     of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
-    of which more was read than an item. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by container
+    of which more was read than an item at its key. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by container
     and key. `numbers` are those that traced scalars in the containers stand for, by the identity of these."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
@@ -100,7 +100,7 @@ class ContainerLog(UseLog):
         if type(key) is int and key < 0 and issubclass(self.kinds[number][1], (list, deque)):
             if -key <= self.appended.get(number, 0):
                 return
-            key = ALL
+            key, asked = ALL, True
         if number not in self.reset and (key is ALL or key not in self.written[number]):
             self.reads[number].add(key)
             if asked:
@@ -312,6 +312,12 @@ def _key_of(source: Source) -> Any:
     return args[1] if len(args) == 2 and is_scalar(args[1]) else ALL
 
 
+def _from_the_end(key: Any) -> int | None:
+    """The first one of the last items that an index or a slice reads, counted from the end; None for other ones."""
+    first = key.start if isinstance(key, slice) and key.stop is None and key.step is None else key
+    return first if type(first) is int and first < 0 else None
+
+
 def _keys(base: type, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The key that a method is called with, if it says which item is meant; else none."""
     known = len(args) == 1 and (is_scalar(args[0]) if base in (dict, set) else type(args[0]) is int and args[0] >= 0)
@@ -390,9 +396,9 @@ def _reading(name: str, base: type, own: Any) -> Callable[..., Any]:
             if found is not None:
                 return found
         if log is not None:
-            is_last = name == "__getitem__" and base in (list, deque) and type(args[0]) is int and args[0] < 0
-            for key in args[:1] if is_last else (at_a_key and _keys(base, args[:1])) or (ALL,):
-                log.note_read(self, key, asked=name != "__getitem__")
+            last = _from_the_end(args[0]) if name == "__getitem__" and base in (list, deque) else None
+            for key in (at_a_key and _keys(base, args[:1])) or (ALL,) if last is None else (last,):
+                log.note_read(self, key, asked=name != "__getitem__" or isinstance(args[0], slice))
         return own(self, *args, **kwargs)
     return method
 

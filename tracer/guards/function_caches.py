@@ -1,10 +1,11 @@
-"""Caches of functions (`functools.cache`, `lru_cache`) that a traced function calls: values of a trace are taken out of them at its end."""
+"""Caches of functions (`functools.cache`, `lru_cache`) that a traced function calls: values of a trace are taken out of them at its end,
+and the trace holds until they are cleared."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from adjit.ir.errors import TraceError
@@ -28,6 +29,17 @@ def clean_caches(sources: Iterable[Source]) -> None:
         raise TraceError(f"{kept.__qualname__} is a cached function, and its cache keeps a value of this call, which does not depend on "
                          "its arguments: later calls would have to find it there", find_user_location(),
                          hint="pass the value to the cached function as an argument, or leave the cache out")
+
+
+def cleared_caches(sources: Iterable[Source]) -> list[Source]:
+    """Sources that tell whether the caches among other ones were cleared: what they kept was part of the trace, and may be another value
+    when it is computed again."""
+    return [Source(f"the cache of {wrapper.__qualname__}", partial(_is_cleared, wrapper, wrapper.cache_info().misses), False, wrapper, False)
+            for wrapper in caches_among(source.value for source in sources)]
+
+
+def _is_cleared(wrapper: Any, misses: int) -> bool:
+    return bool(wrapper.cache_info().misses < misses)
 
 
 def _clean(wrapper: Any) -> Any:

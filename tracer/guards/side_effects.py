@@ -64,7 +64,7 @@ def take_back_traced(before: Mapping[Key, Source], after: Reachability, outside:
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
                        stored: Collection[Key], depending: Collection[int], missed: Collection[int], again: Collection[int],
                        kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Source, Any], bool],
-                       inside: Collection[int] = ()
+                       inside: Collection[int] = (), inputs: Collection[Key] = ()
                        ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
@@ -72,7 +72,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
     do not hold; calls change those in `again` as the trace did, where these hold what they held, of which those in `kept_in` get values of
     the trace; `is_next` says whether a value is for the next call what another one is for this call. And sources that it changes
     otherwise, which are guarded. Objects that are not `outside` were made by the trace; those `inside` are parts of what is next in a
-    place.
+    place. Places in `inputs` had traced numbers: one that has its number from before was bound to it anew, which is to be stored, too.
 
     Raises `TraceError` if the length of a list changed during the trace, and the function reads it for more than to change it; for such a
     number the refusal is with the kept values.
@@ -94,7 +94,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
         if _is_of_wrapper(source):
             own.add(key)
             continue
-        if same(source.value, then):
+        if same(source.value, then) and (source.inherited or key not in inputs):
             if source.inherited and not reads.of(source.path):
                 of_classes.append(key)      # which has its number again now, if it was added to
             if COUNT.fullmatch(source.path) and id(source.holder) not in missed and reads.fills(source.path) and not reads.of(

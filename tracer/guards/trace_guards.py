@@ -113,6 +113,8 @@ def _difference(source: Source, now: Any) -> str:
     if source.path.startswith(("the code of", "the position of", "the content of", "the attributes of", "the form of", "the methods of",
                                "the classes registered")):
         return f"{source.path} changed"
+    if source.path.startswith("the cache of"):
+        return f"{source.path} was cleared"
     if source.path.startswith("keys("):
         return f"the keys of {source.path[len('keys('):-1]} changed"
     if now is MISSING:
