@@ -14,7 +14,7 @@ import pytest
 from support.each import for_each
 
 import adjit as aj
-from adjit.errors import ArgumentError, ExportError, TraceError
+from adjit.errors import ArgumentError, ExportError
 
 X, Y = np.array([1.0, 2.0]), np.array([0.5, -3.0])
 
@@ -24,6 +24,11 @@ class State:
     mean: Any
     rate: float = 0.5
     name: str = "first"
+
+
+@dataclasses.dataclass
+class Settings:
+    age: int
 
 
 def rebound(p: Any, x: Any) -> Any:
@@ -220,10 +225,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
         p["w"] = p["w"] + q["w"]
         return p["w"]
 
-    def counted(p: Any) -> Any:
-        p["n"] += 1
-        return p["w"] * p["n"]
-
     p = {"w": X}
     compiled = aj.compile(two)
     assert compiled({"w": X}, {"w": Y}).tolist() == (X + Y).tolist()
@@ -231,12 +232,29 @@ def test_what_is_refused(tmp_path: Path) -> None:
         compiled(p, p)
     with pytest.raises(ArgumentError, match=r"is read as GLOBAL\['w'\], too"):
         aj.compile(read_from_outside)(GLOBAL)
-    with pytest.raises(TraceError, match=r"(?s)p\['n'\], from 1 to 2: each is another program.*array of no dimension"):
-        aj.compile(counted)({"n": 1, "w": X})
     with pytest.raises(ExportError, match="stores a value outside, in p, which is passed to it"):
         aj.compile(rebound).export(tmp_path / "step.adjit", {"w": X}, Y)
     assert p["w"] is X
     assert GLOBAL["w"] is X
+
+
+def test_integers_that_change() -> None:
+    def counted(p: Any, settings: Settings) -> Any:
+        p["n"] += 1
+        settings.age += 1
+        return p["w"] * p["n"] + settings.age
+
+    (p, settings), (q, others) = [({"n": 1, "w": X}, Settings(3)) for _ in range(2)]
+    compiled = aj.compile(counted, backend="interpret")
+    for _ in range(4):
+        assert compiled(p, settings).tolist() == counted(q, others).tolist()
+        assert (p["n"], settings) == (q["n"], others)
+    assert type(p["n"]) is type(settings.age) is int
+
+    by_number = aj.compile(lambda p: counted(p, Settings(3)), backend="interpret")
+    for _ in range(6):
+        by_number(p)
+    assert by_number.cache_info().traces == 3
 
 
 def test_a_differentiated_function_puts_values_into_an_argument() -> None:

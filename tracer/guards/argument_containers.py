@@ -130,9 +130,7 @@ def is_stored_again(node: Node) -> bool:
     now = items_of(node.container)
     if not is_changeable(node.container):
         return False
-    if not isinstance(node.container, (*_DICTS, *_SEQUENCES)) and not node.items.keys() <= now.keys():
-        return False
-    return not any(type(node.items.get(key)) is int and type(value) is int and value != node.items[key] for key, value in now.items())
+    return isinstance(node.container, (*_DICTS, *_SEQUENCES)) or node.items.keys() <= now.keys()
 
 
 def change_of(node: Node, name: str, make: TemplateMaker) -> ContainerChange:

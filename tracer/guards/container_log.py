@@ -69,8 +69,8 @@ class Change(NamedTuple):
 class ContainerLog(UseLog):
     """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
     of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
-    of which more was read than an item at its key. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by container
-    and key. `numbers` are those that traced scalars in the containers stand for, by the identity of these."""
+    of which more was read than an item at its key. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by
+    container and key. `numbers` are those that traced scalars in the containers stand for, by the identity of these."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
         super().__init__()

@@ -34,8 +34,8 @@ def clean_caches(sources: Iterable[Source]) -> None:
 def cleared_caches(sources: Iterable[Source]) -> list[Source]:
     """Sources that tell whether the caches among other ones were cleared: what they kept was part of the trace, and may be another value
     when it is computed again."""
-    return [Source(f"the cache of {wrapper.__qualname__}", partial(_is_cleared, wrapper, wrapper.cache_info().misses), False, wrapper, False)
-            for wrapper in caches_among(source.value for source in sources)]
+    return [Source(f"the cache of {each.__qualname__}", partial(_is_cleared, each, each.cache_info().misses), False, each, False)
+            for each in caches_among(source.value for source in sources)]
 
 
 def _is_cleared(wrapper: Any, misses: int) -> bool:
