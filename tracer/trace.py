@@ -314,7 +314,8 @@ class _FunctionTrace:
         self.own, self.kept, self.changed = check_side_effects(
             self.before, after, self.places, stores.keys, log.depending(), log.missed(), log.depending() & stores.numbers, stores.kept,
             scope.outside(), self.state.is_next, self.trees.inside, self.numbers.inputs().keys())
-        again, self.others = stored_again([source for source in self.changed if id(source.holder) not in stores.numbers], stores.make)
+        again, self.others = stored_again([source for source in self.changed if id(source.holder) not in stores.numbers], self.before,
+                                          scope.outside(), stores.make)
         stores.make.given = self.of_arguments
         self.changes = tuple(change_of_argument(node, scope, self.given, self.signature, stores.make) for node in filled)
         stores.make.given = {}
@@ -500,7 +501,8 @@ def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: 
             return False
         _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
                                            log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False)
-        again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], stores.make)
+        again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], places.before, scope.outside(),
+                                stores.make)
         stores.make.relate()
         contents = [(taken.array, values.array(taken.cell.value, scope.builder)) for taken in scope.taken.values() if taken.cell.written]
         results = [_value_in_call(values, array, scope) for array in stores.make.arrays]

@@ -69,8 +69,8 @@ class Change(NamedTuple):
 class ContainerLog(UseLog):
     """Uses of containers, by identity: `changes` in their order, `reads` the keys of what was read before it was stored, `written` the keys
     of what was stored. Containers in `reset` were emptied: what they hold is the function's own. `asked` are those
-    of which more was read than an item at its key. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by
-    container and key. `numbers` are those that traced scalars in the containers stand for, by the identity of these."""
+    of which more was read than an item. Of those in `counting` the numbers are only added to: `tallied` holds these numbers, by container
+    and key. `numbers` are those that traced scalars in the containers stand for, by the identity of these."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class ContainerLog(UseLog):
         if type(key) is int and key < 0 and issubclass(self.kinds[number][1], (list, deque)):
             if -key <= self.appended.get(number, 0):
                 return
-            key, asked = ALL, True
+            key = ALL
         if number not in self.reset and (key is ALL or key not in self.written[number]):
             self.reads[number].add(key)
             if asked:
@@ -398,7 +398,7 @@ def _reading(name: str, base: type, own: Any) -> Callable[..., Any]:
         if log is not None:
             last = _from_the_end(args[0]) if name == "__getitem__" and base in (list, deque) else None
             for key in (at_a_key and _keys(base, args[:1])) or (ALL,) if last is None else (last,):
-                log.note_read(self, key, asked=name != "__getitem__" or isinstance(args[0], slice))
+                log.note_read(self, key, asked=name != "__getitem__")
         return own(self, *args, **kwargs)
     return method
 

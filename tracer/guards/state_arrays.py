@@ -70,8 +70,9 @@ class StateArrays:
             return True
         viewed = (self._observation.kinds[identity][0] for identity in self._observation.viewed & self._observation.kinds.keys())
         used = (*(captured.array for captured in self._scope.captures.values()), *self._scope.same_views.values(), *viewed)
-        plain = np.ndarray.view(array, np.ndarray)
-        return any(view is not array and np.may_share_memory(np.ndarray.view(view, np.ndarray), plain) for view in used)
+        plain, outside = np.ndarray.view(array, np.ndarray), self._scope.outside()      # another trace makes views of its own by an op
+        return any(view is not array and id(view) in outside and np.may_share_memory(np.ndarray.view(view, np.ndarray), plain)
+                   for view in used)
 
     def _is_input(self, array: np.ndarray) -> bool:
         if id(array) in self._scope.taken:

@@ -5,7 +5,7 @@ the trace."""
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -296,12 +296,15 @@ def _never(source: Source) -> Source:
     return Source(f"what {source.path} holds", object, object(), source.holder, False)
 
 
-def stored_again(changed: Collection[Source], make: TemplateMaker) -> tuple[list[StoredValue], list[Source]]:
+def stored_again(changed: Collection[Source], before: Collection[Key], outside: Collection[int],
+                 make: TemplateMaker) -> tuple[list[StoredValue], list[Source]]:
     """Values in places that the function read before it changed them, which are guarded: where the guards hold, a call changes them in the
-    same way. And sources that never hold, for values that no call can make again."""
+    same way. And sources that never hold, for values that no call can make again, and for items behind those that lists
+    from `outside` had `before`."""
     values, others = list[StoredValue](), list[Source]()
     for source in changed:
-        if source.path.endswith("[...]"):
+        is_behind = isinstance(source.holder, (list, deque)) and id(source.holder) in outside and source.key not in before
+        if is_behind or source.path.endswith("[...]"):
             others.append(_never(source))
             continue
         try:
