@@ -22,6 +22,7 @@ from adjit.ir.types import I64
 from adjit.runtime.capture.state_guard import StateGuard
 from adjit.tracer.array import ORDINARY, PLAIN, TracedArray
 from adjit.tracer.flow.lifted_numbers import LiftedNumber
+from adjit.tracer.flow.printed_texts import mark_of_text, number_for_percent
 from adjit.tracer.pending_number import PendingNumber
 from adjit.tracer.scope import active_scope, outward
 
@@ -158,6 +159,25 @@ class _NumberInTrace(TracedArray):
 
     __slots__ = ("changes",)
     changes: int
+
+    @property
+    def is_of_call(self) -> bool:
+        """True: the number is another one in each call."""
+        return True
+
+    def mark_to_print(self, form: str | None) -> str | None:
+        return mark_of_text(self, form)
+
+    def shown(self, printed: bool, kind: str) -> None:
+        """Nothing else than the number of the call."""
+
+    def __int__(self) -> int:
+        shown = number_for_percent(self)
+        return super().__int__() if shown is None else shown
+
+    def __float__(self) -> float:
+        shown = number_for_percent(self)
+        return super().__float__() if shown is None else float(shown)
 
 
 def _computed(name: str) -> Callable[[Any, Any], Any]:

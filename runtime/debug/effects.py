@@ -98,7 +98,7 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
     texts = [[arg] if isinstance(arg, (TracedArray, Tensor)) else pieces_of(text_of(arg)) for arg in args]
     found = [piece for pieces in texts for piece in pieces if not isinstance(piece, str)]
     if not prints_all and not any(
-            isinstance(piece, (Tensor, PrintedText)) or (isinstance(piece, LiftedNumber) and piece.is_of_call) for piece in found):
+            isinstance(piece, (Tensor, PrintedText)) or (isinstance(piece, TracedArray) and piece.is_of_call) for piece in found):
         return False
     stream = stream_of(file)
     if not stream or not all(option is None or type(option) in (str, bool) for option in (sep, end, flush)):
@@ -114,7 +114,8 @@ def print_in_program(*args: Any, sep: Any = None, end: Any = None, file: Any = N
     forms = [[piece if isinstance(piece, str) else (piece.form,) if isinstance(piece, PrintedText) else () for piece in pieces]
              for pieces in texts]
     make = [_tensor_shown_as(value, Tensor if value is not piece else type(value)) if isinstance(value, Tensor) else
-            np.ndarray.item if isinstance(value, LiftedNumber) else None for value, piece in zip(values, found, strict=True)]
+            np.ndarray.item if isinstance(value, TracedArray) and (value.weak or isinstance(value, LiftedNumber)) else None
+            for value, piece in zip(values, found, strict=True)]
     options = {"sep": sep, "end": end, "flush": flush}
 
     def show(*arrays: Any) -> None:

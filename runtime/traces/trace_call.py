@@ -79,7 +79,7 @@ def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 continue
             if not state and not isinstance(error, TraceError):
                 raise
-            flow = None
+            outcomes, flow = (), None       # the outcomes are of other guards
             if state:
                 state = None
             elif wanted:
@@ -92,7 +92,7 @@ def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         arguments = [param for param in trace.written_params() if param < len(signature.leaves)]
         same = find_same(signature.memory(), arguments, signature.traced_paths())
         if trace.wanted_numbers is None:        # what is bound in a place is not what the next call can read there
-            state = flow = None
+            state, outcomes, flow = None, (), None
             snapshot.restore_arrays()
             if captured is not None:
                 captured.undo()
@@ -107,7 +107,7 @@ def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             if snapshot.written:
                 trace = _with_writes(trace, snapshot.written)
             return trace, captured, flow
-        flow = None     # it knows the arrays as they were taken before
+        outcomes, flow = (), None       # they know the arrays and numbers as they were taken before
         snapshot.restore_arrays()
         early = (*early, *trace.early)
         if wanted is not None:

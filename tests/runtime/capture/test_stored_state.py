@@ -609,3 +609,26 @@ def test_hooks_of_tensors_keep_what_they_see() -> None:
     for n in range(3):
         step(aj.ones(2) * n)
     assert (kept["gradient"].item(), kept["sum"].item(), step.cache_info().traces) == (4.0, 6.0, 2)
+
+
+@pytest.mark.parametrize("shown", [
+    lambda n, x: print(f"{n}: {x.sum():.1f}", n, [n], n + 1, "%d" % n), lambda n, x: print(str(n).rjust(3), float(f"{x.sum():.1f}")),     # noqa: UP031
+    lambda n, x: print("even" if n % 2 == 0 else "odd", n)])
+def test_counters_of_modules_are_printed(shown: Callable[[Any, Any], None], capsys: pytest.CaptureFixture[str]) -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.n = 0
+
+        def forward(self, x: Any) -> Any:
+            self.n += 1
+            shown(self.n, x)
+            return x * self.n
+
+    texts = []
+    for compile in (lambda module: module, lambda module: aj.compile(module, backend="interpret")):
+        run = compile(Counting())
+        for i in range(4):
+            run(aj.ones(2) * i)
+        texts.append(capsys.readouterr().out)
+    assert texts[1] == texts[0]
