@@ -188,10 +188,7 @@ def _operand_axes(op: Op, axis: int, first: Op, rows: Mapping[Value, Rows]) -> O
     if op.definition.kind is Kind.CREATION:
         return ()
     if op.definition.kind is Kind.LINALG:
-        stacked = max(value.type.rank for value in op.operands) - 2      # of matrices, and of what there is of each, such as its pivots
-        in_stacks = axis < stacked and all(value.type.rank > axis and value.type.shape[axis] == op.results[0].type.shape[axis]
-                                           for value in op.operands)
-        return (axis,) * len(op.operands) if in_stacks else None
+        return _stacked(op, axis)
     return infer_operand_axes(op, axis)
 
 
@@ -209,6 +206,21 @@ def _along(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
     return (axis,) * len(op.operands) if op.attrs["axis"] != axis else None
 
 
+def _stacked(op: Op, axis: int) -> OperandAxes | None:
+    """Stacks of matrices, and of what there is of each, such as its pivots."""
+    stacked = max(value.type.rank for value in op.operands) - 2
+    in_stacks = axis < stacked and all(value.type.rank > axis and value.type.shape[axis] == op.results[0].type.shape[axis]
+                                       for value in op.operands)
+    return (axis,) * len(op.operands) if in_stacks else None
+
+
+def _right_sides(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
+    """Systems of equations: right-hand sides for one matrix are columns; or stacks."""
+    if axis == op.result.type.rank - 1 and not any(along is not None for along in rows[:-1]):
+        return (*(None for _ in rows[:-1]), axis)
+    return _stacked(op, axis)
+
+
 def _first(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
     """Images and stacks: the first axis, of operands that have it as the result does; kernels are shared."""
     return (axis, *(None for _ in op.operands[1:])) if axis == 0 else None
@@ -221,6 +233,7 @@ def _windows(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
 
 _RULES: dict[str, Callable[[Op, int, OperandAxes], OperandAxes | None]] = {
     "take": _take, **dict.fromkeys(("take_along_axis", "scatter_add_along_axis", "fft", "rfft", "irfft"), _along), "convolution": _first,
+    **dict.fromkeys(("lu_solve", "triangular_solve"), _right_sides),
     **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_share", "window_max_take"), _windows)}
 
 
