@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 from adjit.eager.call import differentiable
-from adjit.eager.capture import current_capture
+from adjit.eager.capture import current_capture, traced
 from adjit.eager.device import device_of
 from adjit.eager.history import check_writable, rebase_history
 from adjit.eager.modes import modes, no_grad
 from adjit.eager.node import Edge, Node, edge_of
-from adjit.eager.tensor import Tensor, tensor
+from adjit.eager.tensor import Tensor, new_tensor, tensor
 from adjit.ir.errors import GraphFreedError, InPlaceError, ShapeError
+from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, is_inexact
-from adjit.tracer.scope import is_tracing
+from adjit.tracer.functions import creation
+from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
 
@@ -110,10 +112,15 @@ class FunctionNode(Node):
     def pull_back(self, cotangents: list[Tensor | None]) -> list[Tensor | None]:
         """Compute the cotangents of the wanted operands."""
         zeros = self.context._materialize
-        given = [tensor(np.zeros(result.shape, result.dtype), device=self.device) if cotangent is None and zeros else cotangent
+        given = [self._zeros(result) if cotangent is None and zeros else cotangent
                  for cotangent, result in zip(cotangents, self.results, strict=True)]
         gradients = gradients_of(self.function, self.context, given, len(self.edges))
         return [gradients[index] for index in self.operation.wanted]
+
+    def _zeros(self, result: TensorType) -> Tensor:
+        if is_tracing():
+            return new_tensor(creation.zeros(result.shape, result.dtype))
+        return tensor(np.zeros(result.shape, result.dtype), device=self.device)
 
     def release(self) -> None:
         self.context._saved = None
@@ -196,11 +203,16 @@ class Function:
     def apply(cls, *args: Any) -> Any:
         """Run `forward`, and record it if an argument requires grad."""
         wanted = tuple(index for index, arg in enumerate(args) if differentiable(arg)) if modes.grad else ()
-        if wanted and is_tracing():
-            return cls._apply_traced(args, wanted)
         context = Context()
         context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
+        in_trace = bool(wanted) and is_tracing()
+        if in_trace:
+            for arg in args:
+                if isinstance(arg, Tensor):
+                    traced(arg)         # from now on its writes are counted
         returned = run_forward(cls, context, args)
+        if in_trace and (context._dirty or not _is_of_trace()):
+            return cls._apply_traced(context, returned, args, wanted)
         several = returned if isinstance(returned, tuple) else (returned,)
         results = [item if context.is_dirty(item) else item.detach() for item in several]
         if wanted:
@@ -222,9 +234,17 @@ class Function:
         return tuple(results) if isinstance(returned, tuple) else results[0]
 
     @classmethod
-    def _apply_traced(cls, args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
-        """Run `apply` within a trace; `runtime` sets this."""
+    def _apply_traced(cls, context: Context, returned: Any, args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
+        """Finish `apply` within a trace, by a rule of the graph; `runtime` sets this."""
         raise NotImplementedError
+
+
+def _is_of_trace() -> bool:
+    """True for a call in a function that is compiled, as long as its graph needs no rules: backward passes of the trace run `backward` as
+    lines of that function, with all that it prints, keeps and counts."""
+    scope = active_scope()
+    known = None if scope is None or scope is not scope.root or scope.evaluates else scope.known_arrays
+    return known is not None and not known.rules and len(thread.context.captures) == 1
 
 
 def _type(x: Tensor) -> TensorType:

@@ -700,8 +700,8 @@ class KnownArrays:
     another trace in which further arrays are early. `numbers` are the paths of numbers outside that are inputs, and `may_take_numbers`
     whether there may be more. `needed` are the places at which Python needs the number of a tensor itself; None if it may at any. `read`:
     set by the trace if numbers of tensors are part of the program. `prints`: whether the program prints all that the function prints; set
-    by the trace if it prints values. `written`: filled by the trace with arrays from outside that Python wrote to, each with its content
-    before. `no_call`: the trace is one that no call is made of, so that an exception leaves nothing.
+    by the trace if it prints values. `rules`: whether the graph has the rule of each `autograd.Function`. `written`: filled by the trace
+    with arrays from outside that Python wrote to, each with its content before. `no_call`: the trace is one that no call is made of, so that an exception leaves nothing.
     """
 
     same: Pairs = ()
@@ -714,6 +714,7 @@ class KnownArrays:
     needed: Set[object] | None = None
     read: bool = False
     prints: bool = False
+    rules: bool = False
     written: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     no_call: bool = False
 

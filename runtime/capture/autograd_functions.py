@@ -8,7 +8,7 @@ from adjit.eager.capture import traced
 from adjit.eager.closures import apply_closure
 from adjit.eager.modes import enable_grad
 from adjit.eager.tensor import Tensor, new_tensor
-from adjit.eager.user_function import Context, Function, gradients_of, run_forward
+from adjit.eager.user_function import Context, Function, gradients_of
 from adjit.ir import ops
 from adjit.ir.types import is_inexact
 from adjit.runtime.custom_vjp import custom_vjp
@@ -18,15 +18,13 @@ from adjit.tracer.scope import outermost_scope
 
 
 class _Call:
-    """One call of an `autograd.Function`. `forward` runs once, with all its side effects. The call is then emitted as a function with the
+    """One call of an `autograd.Function`, whose `forward` has `returned` its results. The call is emitted as a function with the
     rule `backward`, of its arguments, its results and the other tensors in the context; this function returns the results."""
 
-    def __init__(self, function: type[Function], args: tuple[Any, ...], wanted: tuple[int, ...]):
+    def __init__(self, function: type[Function], context: Context, returned: Any, args: tuple[Any, ...], wanted: tuple[int, ...]):
         self.function, self.wanted, self.arguments = function, wanted, len(args)
         self.positions = [position for position, arg in enumerate(args) if isinstance(arg, Tensor)]
-        self.context = Context()
-        self.context.needs_input_grad = tuple(index in wanted for index in range(len(args)))
-        returned = run_forward(function, self.context, args)
+        self.context = context
         self.several = isinstance(returned, tuple)
         self.results: list[Tensor] = list(returned) if self.several else [returned]
         self.saved, self.attributes = self.context.contents()
@@ -75,8 +73,8 @@ def _active(array: Any) -> Tensor:
     return tensor
 
 
-def _apply_traced(function: type[Function], args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
-    call = _Call(function, args, wanted)
+def _apply_traced(function: type[Function], context: Context, returned: Any, args: tuple[Any, ...], wanted: tuple[int, ...]) -> Any:
+    call = _Call(function, context, returned, args, wanted)
 
     def run(*tensors: Any) -> Any:
         return call.rule(*map(traced, tensors))

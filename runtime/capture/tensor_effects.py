@@ -16,6 +16,7 @@ from adjit.eager.in_place import assign
 from adjit.eager.modes import modes
 from adjit.eager.node import AccumulateGrad, Node, edge_of
 from adjit.eager.tensor import Tensor, new_tensor
+from adjit.eager.user_function import FunctionNode
 from adjit.ir.dataclass import dataclass
 from adjit.ir.errors import TraceError, UnsupportedError
 from adjit.ir.graph import Value
@@ -26,6 +27,8 @@ from adjit.runtime.capture.stored_state import Slot, StateNumber, changes_of, nu
 from adjit.runtime.debug.effects import print_in_program
 from adjit.tracer.array import TracedArray, as_traced, without_labels
 from adjit.tracer.array_wrapper import ArrayWrapper, DeviceLeaf
+from adjit.tracer.flow.lifted_numbers import NotLiftable
+from adjit.tracer.flow.printed_texts import RULES
 from adjit.tracer.guards.argument_containers import containers_in
 from adjit.tracer.results import NumberLeaf, OutLeaf, StaticLeaf, check_result, with_known_keys
 from adjit.tracer.scope import Scope, active_scope
@@ -275,6 +278,7 @@ class CapturedFunction:
         stack: list[Node] = [edge_of(tensor)[0]]
         seen: set[Node] = set()
         hooked: Node | None = None
+        rules = False
         while stack:
             node = stack.pop()
             if node in seen:
@@ -288,8 +292,9 @@ class CapturedFunction:
                         "the leaf: a backward pass would not reach the leaf", find_user_location(),
                         hint="create the leaf before the call and pass it in, or call backward() within the function")
                 continue
-            if node.saved is None:
+            if node.saved is None or (isinstance(node, FunctionNode) and node.context._saved is None):
                 return False
+            rules = rules or isinstance(node, FunctionNode)
             if node.result_hooks or node.pre_hooks or node.post_hooks:
                 hooked = hooked or node
             stack += [edge[0] for edge in node.edges if edge is not None]
@@ -298,6 +303,8 @@ class CapturedFunction:
             what = hooked.name() if module is None else f"a module {type(module).__name__}"
             raise UnsupportedError(f"{what} has a hook, and a result of the compiled function depends on it", hooked.location,
                                    hint="register hooks on the returned tensors, or call backward() within the function")
+        if rules:
+            raise NotLiftable(frozenset((RULES,)))
         return True
 
 

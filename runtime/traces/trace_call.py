@@ -16,7 +16,7 @@ from adjit.runtime.traces.trace_ways import trace_ways
 from adjit.runtime.written_arrays import find_same
 from adjit.tracer.flow.flow_graph import FlowGraph
 from adjit.tracer.flow.lifted_numbers import NotLiftable
-from adjit.tracer.flow.printed_texts import PRINTS, READ
+from adjit.tracer.flow.printed_texts import PRINTS, READ, RULES
 from adjit.tracer.guards.printing import printing_once
 from adjit.tracer.guards.reachability import Reachability
 from adjit.tracer.guards.snapshot import Snapshot, Written
@@ -57,7 +57,8 @@ def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
         snapshot = Snapshot(Reachability(trace_roots(fun, signature)).found)
         known = KnownArrays(same, (*early, *(wanted or ())), plain_writes, may_take=wanted is not None,
                             numbers=frozenset(state or ()), may_take_numbers=state is not None, needed=needed if may_read else None,
-                            written=snapshot.written, prints=PRINTS in needed, no_call=no_call)
+                            written=snapshot.written, prints=PRINTS in needed, rules=RULES in needed,
+                            no_call=no_call)
         guarded = flow is not None
         try:
             trace, captured, flow = trace_ways(fun, args, kwargs, static_names, signature, known, outcomes, flow, snapshot)

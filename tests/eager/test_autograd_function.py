@@ -399,3 +399,44 @@ def test_dirty_operands_are_refused_if_their_gradient_would_be_lost():
     plain = aj.ones(3)
     assert Doubled.apply(plain) is plain
     assert plain.tolist() == [2, 2, 2]
+
+
+def test_backward_and_hooks_print_keep_and_count_in_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    """What rules and hooks do to outside state is part of the step, if its own backward passes run them; also twice in a step."""
+    def run(compile: Callable[..., Any]) -> Any:
+        seen: dict[str, Any] = {"kept": [], "numbers": [], "count": 0, "hooked": [], "calls": 0}
+        w = aj.tensor([1.0, 2.0], requires_grad=True)
+
+        class Seen(aj.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: aj.Tensor) -> Any:
+                return x * 2, x + 1
+
+            @staticmethod
+            def backward(ctx: Any, grad: aj.Tensor, unused: aj.Tensor) -> aj.Tensor:
+                print("gradient", grad)
+                seen["kept"].append(grad.detach())
+                seen["numbers"].append(grad.sum().item() + unused.sum().item())
+                seen["count"] += 1
+                return grad * 2
+
+        def hook(p: aj.Tensor) -> None:
+            print("norm", p.grad.norm())
+            seen["hooked"].append(p.grad.norm().item())
+            seen["calls"] += 1
+
+        w.register_post_accumulate_grad_hook(hook)
+
+        @compile
+        def step(x: aj.Tensor) -> aj.Tensor:
+            w.grad = None
+            (Seen.apply(w * x)[0] * x).sum().backward()
+            loss = Seen.apply(w * w)[0].sum()
+            loss.backward()
+            return loss
+
+        losses = [step(aj.ones(2) * number).tolist() for number in range(4)]
+        seen["kept"] = [each.tolist() for each in seen["kept"]]
+        return losses, seen, w.grad.tolist(), capsys.readouterr().out
+
+    assert run(aj.compile) == run(lambda step: step)

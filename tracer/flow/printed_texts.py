@@ -22,6 +22,10 @@ PRINTS = READ, "print"
 """Source which says that calls print what has no value in it, too, as they print values: all in Python's order."""
 
 
+RULES = READ, "rules"
+"""Source which says that results are differentiated by the rules of an `autograd.Function`, which the program's graph has to know then."""
+
+
 class Conversion(str):
     """Format of a value in a text made by `%`, such as `%8.3f`."""
 
