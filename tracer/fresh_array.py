@@ -701,7 +701,8 @@ class KnownArrays:
     whether there may be more. `needed` are the places at which Python needs the number of a tensor itself; None if it may at any. `read`:
     set by the trace if numbers of tensors are part of the program. `prints`: whether the program prints all that the function prints; set
     by the trace if it prints values. `rules`: whether the graph has the rule of each `autograd.Function`. `written`: filled by the trace
-    with arrays from outside that Python wrote to, each with its content before. `no_call`: the trace is one that no call is made of, so that an exception leaves nothing.
+    with arrays from outside that Python wrote to, each with its content before. `no_call`: the trace is one that no call is made of, so
+    that an exception leaves nothing.
     """
 
     same: Pairs = ()

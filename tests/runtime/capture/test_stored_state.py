@@ -584,8 +584,8 @@ def test_counting_in_backward_or_in_a_loop_causes_a_warning() -> None:
             model.calls += 1
             return grad * 2
 
-    def step(x: aj.Tensor) -> None:
-        Doubled.apply(x).sum().backward()
+    def step(x: aj.Tensor) -> aj.Tensor:
+        return Doubled.apply(x).sum()
 
     with pytest.warns(UserWarning, match=r"Doubled\.backward\(\) adds to calls: each call does so as often as the trace did"):
         aj.compile(step)(aj.ones(2, requires_grad=True))
