@@ -24,7 +24,8 @@ from adjit.tracer.caught_errors import check_refused
 from adjit.tracer.changed_arguments import change_of_argument, changed_arguments
 from adjit.tracer.flow.identity_uses import compares_objects
 from adjit.tracer.flow.lifted_list import lifted_lists, settle_lists
-from adjit.tracer.flow.lifted_numbers import ARGUMENT, LiftedNumber, check_escaped, lifted_input
+from adjit.tracer.flow.lifted_numbers import ARGUMENT, LiftedNumber, NotLiftable, check_escaped, lifted_input
+from adjit.tracer.flow.printed_texts import PRINTS
 from adjit.tracer.flow.recorder import recorder_of
 from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
@@ -49,7 +50,7 @@ from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.other_attributes import OtherAttributes
 from adjit.tracer.guards.printing import note_trace
 from adjit.tracer.guards.reachability import Reachability, Roots
-from adjit.tracer.guards.shown_while_traced import warn_of_what_is_shown
+from adjit.tracer.guards.shown_while_traced import Shown, shown_by_decisions, warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.snapshot import Written
 from adjit.tracer.guards.source import MISSING, names_in, rebind
@@ -188,6 +189,7 @@ class _FunctionTrace:
         scope.module_attributes = library_attributes(known)
         scope.outside_roots = [*roots, *known.followed, *(source.value for source in known.found)]
         scope.outside_holders = [source.holder for source in known.found]
+        self.shown: Sequence[Shown] = ()
 
     def trace(self, args: Sequence[Any], kwargs: Mapping[str, Any], takes_back: bool) -> Trace:
         """The trace of a call with these arguments; with `takes_back` it takes back what its program stores again."""
@@ -199,7 +201,8 @@ class _FunctionTrace:
                 self.find_written(args, kwargs)
                 try:
                     self.find_stored()
-                except TraceError:
+                    self.find_shown()
+                except (TraceError, NotLiftable):
                     self.places.take_back(self.after)
                     self.log.restore()
                     take_back_traced(self.before, self.after, scope.outside())
@@ -383,11 +386,18 @@ class _FunctionTrace:
         for each in reversed(changed):
             each.restore()
 
+    def find_shown(self) -> None:
+        """Find what is shown where decisions on values lead. A function of tensors is traced again then, as one whose calls print."""
+        known = self.scope.known_arrays
+        if self.call_values is not None:
+            self.shown = shown_by_decisions(self.after.codes, [guard.location for guard in self.call_values.guards], self.scope.printed)
+        if known is not None and not known.prints and self.scope.has_tensors and any(each.verb == "prints" for each in self.shown):
+            raise NotLiftable(frozenset((PRINTS,)))
+
     def make_graph(self) -> Graph:
         """Build the graph, whose captured parameters have the names of their places. Raises `TraceError` for one that was written to."""
         _warn_of_unguarded(self.after, self.function)
-        if self.call_values is not None:
-            warn_of_what_is_shown(self.after.codes, [guard.location for guard in self.call_values.guards], self.scope.printed)
+        warn_of_what_is_shown(self.shown)
         for index, source, _ in reversed(self.guards.captured):
             self.captures[index].value.name = as_name(source.path)
         for capture in self.captures:

@@ -142,6 +142,27 @@ def test_tensors_that_calls_print_cause_no_warning(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "2: 6.0\n4: 12.0\n6: 18.0\n"
 
 
+def test_prints_in_branches_of_functions_of_tensors_are_those_of_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(x: Any) -> Any:
+        total = x.sum()
+        if total > 5:
+            print("warning: big")
+        return total
+
+    numbers = (1, 2, 3, 1, 4, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = aj.compile(step, backend="interpret")
+        for function in (step, compiled):
+            for number in numbers:
+                print("call", number)
+                function(aj.ones(2) * number)
+    shown = capsys.readouterr().out.splitlines()
+    half = len(shown) // 2
+    assert shown[half:] == shown[:half]
+    assert shown.count("warning: big") == 4
+
+
 def in_words(x: Any) -> Any:
     total = x.sum()
     print(f"A {total:.2f}", [1])

@@ -20,7 +20,7 @@ _REMEDIES = {"prints": "aj.debug.print does so in each call", "warns": "aj.debug
              "logs": "aj.debug.callback(logging.warning, text) does so in each call"}
 
 
-class _Shown(NamedTuple):
+class Shown(NamedTuple):
     """A line that shows something, and the file and function of this line."""
 
     line: int
@@ -29,18 +29,19 @@ class _Shown(NamedTuple):
     function: str
 
 
-_warned: set[_Shown] = set()
+_warned: set[Shown] = set()
 
 
-def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Location | None], printed: Iterable[Location | None] = ()) -> None:
-    """Warn, once for each line, where a function whose code is `codes` decides on values whether, or how often, something is shown. Of
-    lines that print those count at which the trace has `printed`: what it does not come to, or leaves to its calls, is nothing yet."""
+def shown_by_decisions(codes: Sequence[CodeType], decisions: Sequence[Location | None],
+                       printed: Iterable[Location | None] = ()) -> list[Shown]:
+    """Return where a function whose code is `codes` decides on values whether, or how often, something is shown. Of lines that print
+    those count at which the trace has `printed`: what it does not come to, or leaves to its calls, is nothing yet."""
     by_trace = {(_name(each.file), each.line) for each in printed if each is not None}
     decided = {(_name(each.file), each.line) for each in decisions if each is not None}
     every = {inner: None for code in codes for inner in _with_nested(code)} if decided else {}
     shown = {code: dict.fromkeys(_shown_by(code)) for code in every}        # at each offset, also by what is called there
     if not any(shown.values()):
-        return
+        return []
     by_name: dict[str, list[CodeType]] = {}
     for code in every:
         by_name.setdefault(code.co_name, []).append(code)
@@ -51,14 +52,19 @@ def warn_of_what_is_shown(codes: Sequence[CodeType], decisions: Sequence[Locatio
             shown[code].update({(offset, what): None for _, what in shown[callee]})       # which may be its own
         if count == sum(map(len, shown.values())):
             break
-    for code, found in shown.items():
-        for offset, what in found:
-            if what not in _warned and (what.verb != "prints" or (_name(what.file), what.line) in by_trace) and any(
-                    (_name(code.co_filename), line) in decided for line in lines_that_decide(code, offset)):
-                _warned.add(what)
-                warnings.warn_explicit(
-                    f"{what.function} {what.verb} where a decision on values leads: this happens while the function is traced, not in each "
-                    f"call; {_REMEDIES[what.verb]}", RuntimeWarning, what.file, what.line)
+    return [what for code, found in shown.items() for offset, what in found
+            if (what.verb != "prints" or (_name(what.file), what.line) in by_trace)
+            and any((_name(code.co_filename), line) in decided for line in lines_that_decide(code, offset))]
+
+
+def warn_of_what_is_shown(shown: Sequence[Shown]) -> None:
+    """Warn, once for each line, of what is shown where a decision on values leads."""
+    for what in shown:
+        if what not in _warned:
+            _warned.add(what)
+            warnings.warn_explicit(
+                f"{what.function} {what.verb} where a decision on values leads: this happens while the function is traced, not in each "
+                f"call; {_REMEDIES[what.verb]}", RuntimeWarning, what.file, what.line)
 
 
 def _name(file: str) -> str:
@@ -79,7 +85,7 @@ def _loads(code: CodeType) -> tuple[tuple[int, str], ...]:
 
 
 @lru_cache(maxsize=4096)
-def _shown_by(code: CodeType) -> tuple[tuple[int, _Shown], ...]:
+def _shown_by(code: CodeType) -> tuple[tuple[int, Shown], ...]:
     """Offsets at which code loads a function that shows something, and what it shows."""
     found, owner = [], ""
     for step in instructions(code):
@@ -93,6 +99,6 @@ def _shown_by(code: CodeType) -> tuple[tuple[int, _Shown], ...]:
                 step.argval in _LOGGING and "log" in owner.lower()) else ""
         if verb:
             line = (step.positions.lineno if step.positions else None) or code.co_firstlineno
-            found.append((step.offset, _Shown(line, verb, code.co_filename, code.co_name)))
+            found.append((step.offset, Shown(line, verb, code.co_filename, code.co_name)))
         owner = step.argval if step.opname in _LOADS and isinstance(step.argval, str) else ""
     return tuple(found)
