@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import adjit as aj
+from adjit.ir.errors import TraceError
 from adjit.ir.ops.guard import GuardMiss
 from adjit.runtime.program import Program
 
@@ -267,3 +268,19 @@ def test_a_write_of_python_is_made_once_where_a_program_misses_a_guard_and_again
         compiled(CALL)
         assert list(state.position) == [1, 0]
     assert missed
+
+
+def test_values_between_others_behind_the_end_of_a_list_that_is_read_are_refused():
+    log = []
+
+    @aj.compile
+    def f(x):
+        log.append(x)
+        y = x * sum(log[-2:])
+        log.append(2.0)
+        return y
+
+    for _ in range(2):
+        with pytest.raises(TraceError, match="adds values of the call to a list from outside"):
+            f(1.0)
+        assert log == []

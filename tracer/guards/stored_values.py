@@ -304,6 +304,10 @@ def stored_again(changed: Collection[Source], before: Collection[Key], outside: 
     values, others = list[StoredValue](), list[Source]()
     for source in changed:
         is_behind = isinstance(source.holder, (list, deque)) and id(source.holder) in outside and source.key not in before
+        if is_behind and any(map(contains_traced, source.holder)):
+            raise TraceError(f"the compiled function adds values of the call to a list from outside, and {source.path} behind what it read "
+                             "of it: later calls cannot add them again", find_user_location(),
+                             hint="return the values and append them outside of the function")
         if is_behind or source.path.endswith("[...]"):
             others.append(_never(source))
             continue
