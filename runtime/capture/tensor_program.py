@@ -206,7 +206,8 @@ def _check_escaped(function: CapturedFunction, before: StateGuard) -> None:
             "later calls would not store it again", find_user_location(),
             hint="take one step without compile, so that the state exists, and write to it in place in later steps (buffer.mul_(0.9)); "
                  "counts must be tensors, too" if slot else
-            "return the tensor (also a tensor that a hook collects); create tensors that later calls need, such as a mask, before the call")
+            "return the tensor (also a tensor that a hook collects); create tensors that later calls need, such as a mask, before the call"
+            "; a list to which the function appends tensors may not be read in it, as len(kept) does after kept.append(x)")
 
 
 def _escaped(wrappers: Sequence[weakref.ref[Any]]) -> list[Tensor]:

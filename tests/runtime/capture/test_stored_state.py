@@ -597,6 +597,18 @@ def test_counting_in_backward_or_in_a_loop_causes_a_warning() -> None:
         aj.compile(lambda x: aj.scan(body, 0.0, x))(np.ones(3))
 
 
+def test_a_list_that_is_appended_to_and_read_is_named_in_the_error() -> None:
+    kept: list[Any] = []
+    table: dict[int, Any] = {}
+
+    def step(x: aj.Tensor) -> None:
+        kept.append(x * 2)
+        table[len(kept)] = x * 3
+
+    with pytest.raises(aj.errors.TraceError, match=r"a list to which the function appends tensors may not be read in it, as len\(kept\)"):
+        aj.compile(step)(aj.ones(2))
+
+
 def test_hooks_of_tensors_keep_what_they_see() -> None:
     w, kept = aj.ones(2, requires_grad=True), {}
     w.register_hook(lambda gradient: kept.__setitem__("gradient", gradient.sum()))
