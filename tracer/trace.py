@@ -387,11 +387,13 @@ class _FunctionTrace:
             each.restore()
 
     def find_shown(self) -> None:
-        """Find what is shown where decisions on values lead. A function of tensors is traced again then, as one whose calls print."""
-        known = self.scope.known_arrays
+        """Find what is shown where decisions on values lead. A function of tensors is traced again then, as one whose calls print, but for
+        one that has printed into files: it would do so twice."""
+        known, scope = self.scope.known_arrays, self.scope
         if self.call_values is not None:
             self.shown = shown_by_decisions(self.after.codes, [guard.location for guard in self.call_values.guards], self.scope.printed)
-        if known is not None and not known.prints and self.scope.has_tensors and any(each.verb == "prints" for each in self.shown):
+        may_print = known is not None and not known.prints and scope.has_tensors and not scope.prints_to_files
+        if may_print and any(each.verb == "prints" for each in self.shown):
             raise NotLiftable(frozenset((PRINTS,)))
 
     def make_graph(self) -> Graph:

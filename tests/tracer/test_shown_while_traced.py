@@ -163,6 +163,21 @@ def test_prints_in_branches_of_functions_of_tensors_are_those_of_each_call(capsy
     assert shown.count("warning: big") == 4
 
 
+def test_prints_into_files_in_branches_are_those_of_the_trace() -> None:
+    file = io.StringIO()
+
+    def step(x: Any) -> Any:
+        total = x.sum()
+        print("big" if total > 5 else "small", file=file)
+        if total > 5:
+            print("too big", file=file)
+        return total
+
+    with pytest.warns(RuntimeWarning, match="prints where a decision on values leads"):
+        aj.compile(step, backend="interpret")(aj.ones(2) * 3)
+    assert file.getvalue() == "big\ntoo big\n"
+
+
 def in_words(x: Any) -> Any:
     total = x.sum()
     print(f"A {total:.2f}", [1])

@@ -92,7 +92,9 @@ def printed(*args: Any, **kwargs: Any) -> None:
     if (call is not None and call.made) or (flow is not None and (flow.exploring or flow.guided)):
         return
     texts = [str(arg) for arg in args]      # before any is shown: one may lead to another trace
-    if call is not None and root is outermost_scope() and stream_of(kwargs.get("file")):
+    if not stream_of(kwargs.get("file")):
+        root.prints_to_files = True
+    elif call is not None and root is outermost_scope():
         root.prints += 1
         if root.prints <= call.shown[0]:
             return
