@@ -206,6 +206,8 @@ def needs_own_operands(graph: Graph) -> bool:
 
 def take_part(mask: Value, values: Sequence[Value], examples: Sequence[Value]) -> list[Value]:
     """`values`, with those of the first example for which `mask` is true in place of those for which it is false."""
+    if not mask.type.size:
+        return list(values)
     first = DEFINITIONS["argmax"](mask, axis=0)
     return [choose(mask, value, spread(DEFINITIONS["take"](value, first, axis=0), example, value.type.shape[0]))
             if is_batched(value, example) else value for value, example in zip(values, examples, strict=True)]

@@ -375,7 +375,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
 
         "value", "value_and_grad"   of a function that returns a number
         "residuals", "jacobian"     of a function that returns an array, or a tree of arrays
-        "rhs"                       of `f(t, y, ...)`, the derivatives of y; further arguments are data
+        "rhs"                       of `f(t, y, ...)`, the derivatives of y; further arguments are data, with or without `data=`
         "nutpie"                    of a log density: `nutpie.sample(c.nutpie_model())`
 
         `data` names arguments that callers do not pass; `c.set(name=...)` replaces their content. They, and captured arrays, are copied.

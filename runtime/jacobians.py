@@ -20,6 +20,7 @@ from adjit.ir.emitter import emitting
 from adjit.ir.errors import NonDifferentiableError
 from adjit.ir.graph import Graph, Value
 from adjit.ir.ops.traits import HOST_CALLS
+from adjit.ir.thread_context import thread
 from adjit.ir.types import I64, TensorType, complex_dtype, is_complex, real_dtype
 from adjit.runtime.as_typed import as_typed
 from adjit.runtime.derivatives import Primal, trace_primal
@@ -155,7 +156,7 @@ def _mode_for_complex(primal: Primal, mode: Mode, what: str, holomorphic: bool) 
 def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode, conjugates: bool) -> Any:
     arguments = [value.type for value in primal.region.graph.params[:len(primal.arguments.leaves)]]
     rows, columns = sum(type.size for type in primal.outputs), sum(type.size for type in arguments)
-    forward = mode == "forward" or (mode == "auto" and columns <= rows and not _calls_host(primal.region.graph))
+    forward = mode == "forward" or (mode == "auto" and not _calls_host(primal.region.graph) and _is_narrow(rows, columns))
     if not rows or not columns:
         blocks = [[ops.constant(value=0.0, dtype=argument.dtype, shape=output.shape + argument.shape) for argument in arguments]
                   for output in primal.outputs]
@@ -165,6 +166,13 @@ def _matrix(primal: Primal, numbers: int | tuple[int, ...], mode: Mode, conjugat
             blocks = [[ops.conj(block) for block in row] for row in blocks]
     trees = [primal.gradients(list(map(wrap, row))) for row in blocks]
     return unflatten(primal.out_tree, [tree[0] if isinstance(numbers, int) else tree for tree in trees])
+
+
+def _is_narrow(rows: int, columns: int) -> bool:
+    """True if a matrix has at least as many rows as columns; for programs for any number of rows, if it has with as many as are traced
+    first."""
+    probe = thread.context.row_probe
+    return columns <= rows if probe is None else probe.choose(columns <= rows)
 
 
 def _calls_host(graph: Graph) -> bool:

@@ -28,12 +28,21 @@ NO_ROWS = 1 << 62
 
 class RowProbe:
     """A trace for `size` rows, a number that no other length is a multiple of. `reads` are the uses of the number of rows by Python,
-    `numbers` the numbers that it computed from it and that became constants of the graph, with the line."""
+    `numbers` the numbers that it computed from it and that became constants of the graph, with the line. `choices` are those between ways
+    to the same result that go by lengths: a trace may be given those of another one, in order."""
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, choices: Sequence[bool] = ()):
         self.size = size
+        self.choices: list[bool] = []
+        self._known = list(choices)
         self.reads: list[tuple[str, Location | None]] = []
         self.numbers: dict[Expression, Location | None] = {}
+
+    def choose(self, usual: bool) -> bool:
+        """The choice of the other trace, or else the usual one."""
+        chosen = self._known[len(self.choices)] if len(self.choices) < len(self._known) else usual
+        self.choices.append(chosen)
+        return chosen
 
     def plain(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         """Attributes with Python's own numbers. Graphs and types outlive the trace, in tables by type and value of a number."""
@@ -48,10 +57,10 @@ class RowProbe:
 
 
 @contextmanager
-def probing(size: int) -> Iterator[RowProbe]:
-    """Note uses of the number of rows within the block."""
+def probing(size: int, choices: Sequence[bool] = ()) -> Iterator[RowProbe]:
+    """Note uses of the number of rows within the block, where choices are these."""
     context = thread.context
-    before, context.row_probe = context.row_probe, RowProbe(size)
+    before, context.row_probe = context.row_probe, RowProbe(size, choices)
     try:
         yield context.row_probe
     finally:
@@ -187,7 +196,7 @@ class _Tracked:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's function of the number, which is noted unless it is arithmetic; that of a traced array is the array's."""
-        if not all(_is_number(each) or getattr(type(each), "__array_ufunc__", None) is np.ndarray.__array_ufunc__ for each in inputs):
+        if not all(_is_number(each) or issubclass(type(each), np.ndarray) for each in inputs):
             return NotImplemented
         function, numbers = _ARITHMETIC.get(ufunc), all(map(_is_number, inputs))
         if function is not None and numbers and method == "__call__" and not kwargs:

@@ -213,7 +213,7 @@ def least_squares(fun: Function, params: Any, args: tuple[Any, ...] = (), *, bou
 
     Residuals and Jacobian of a point are computed once, together. `bounds` are those of `minimize`; other options are SciPy's. Returns
     SciPy's result, with `params`, the solution as a tree, and `covariance`: the inverse of J^T J times the residual variance, as
-    `scipy.optimize.curve_fit` has it (zero for parameters at a bound).
+    `scipy.optimize.curve_fit` has it, but where a bound is active: it is zero for parameters at a bound, which count as known.
 
     >>> import numpy as np
     >>> t = np.array([0.0, 1.0, 2.0, 3.0])
@@ -267,7 +267,8 @@ def curve_fit(model: Function, xdata: Any, ydata: Any, params: Any = None, sigma
 
     `sigma`: standard deviations of `ydata`, or their covariance matrix; with `absolute_sigma` they are what they are, else only their
     ratios count. `bounds` are those of `minimize`. Returns the parameters, as a tree, and the covariance of their elements, one after the
-    other. Raises `RuntimeError` if the fit does not succeed, `ShapeError` for data that do not fit.
+    other. Where a bound is active it is not SciPy's, which takes no notice of bounds: parameters at a bound count as known, with zeros, and
+    the others have the covariance given these. Raises `RuntimeError` if the fit does not succeed, `ShapeError` for data that do not fit.
 
     >>> import numpy as np
     >>> x = np.linspace(0.0, 3.0, 20)

@@ -155,7 +155,7 @@ def _triangular_vjp(ct: Value, operands: tuple[Value, ...], results: tuple[Value
 def batch_right_sides(op: Op, operands: Sequence[Value], size: int) -> tuple[Value, ...]:
     """Batching rule of systems of equations: right-hand sides for one matrix are further columns."""
     *matrices, b = batched_operands(op, operands)
-    if any(matrices) or not b:
+    if any(matrices) or not b or not size:      # no columns are none that can be solved for
         return batch_alike(op, operands, size)
     *given, right = operands
     *stack, rows, columns = op.operands[-1].type.shape

@@ -202,6 +202,12 @@ def _take(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
     return (rows[0], None) if axis == rows[0] + (indices - 1) * (rows[0] > along) else None
 
 
+def _scatter(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
+    """Sums within each row, at indices that rows share."""
+    along, indices = op.attrs["axis"], op.operands[1].type.rank
+    return None if axis == along or rows[1] is not None else (axis, None, axis + (indices - 1) * (axis > along))
+
+
 def _along(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
     return (axis,) * len(op.operands) if op.attrs["axis"] != axis else None
 
@@ -232,7 +238,8 @@ def _windows(op: Op, axis: int, rows: OperandAxes) -> OperandAxes | None:
 
 
 _RULES: dict[str, Callable[[Op, int, OperandAxes], OperandAxes | None]] = {
-    "take": _take, **dict.fromkeys(("take_along_axis", "scatter_add_along_axis", "fft", "rfft", "irfft"), _along), "convolution": _first,
+    "take": _take, "scatter_add": _scatter,
+    **dict.fromkeys(("take_along_axis", "scatter_add_along_axis", "fft", "rfft", "irfft"), _along), "convolution": _first,
     **dict.fromkeys(("lu_solve", "triangular_solve"), _right_sides),
     **dict.fromkeys(("window_sum", "window_max", "window_max_scatter", "window_max_share", "window_max_take"), _windows)}
 

@@ -63,9 +63,10 @@ class _Arguments:
         self.static = {each: given[each] for each in given if each in function.compile_options.static}
         free = [each for each in given if each not in names and each not in self.static]
         if form == "rhs":
-            if len(free) < 2 or names:
+            free = [each for each in given if each not in self.static]
+            if len(free) < 2 or not set(names).isdisjoint(free[:2]):
                 raise ExportError(f"as_callable: {name} is no right-hand side of t, y and data", where,
-                                  hint="form='rhs' takes f(t, y, ...), and all further arguments are data")
+                                  hint="form='rhs' takes f(t, y, ...), of which t and y vary, and all further arguments are data")
             names, free = tuple(free[2:]), free[:2]
         elif not free:
             raise ExportError(f"as_callable: {name} has no argument that varies", where, hint="leave one out of data=")

@@ -158,8 +158,9 @@ class NativeCallable:
             numbers, spec = known[name]
             leaves, found = flatten(tree)
             if found != spec:
-                raise ShapeError(f"{name} has another structure: {structure_text(found)}, expected {structure_text(spec)}",
-                                 find_user_location())
+                raise ShapeError(f"{name} has another structure: {_shortened(structure_text(found))}, expected "
+                                 f"{_shortened(structure_text(spec))}", find_user_location(),
+                                 hint="pass an array: np.asarray(...)" if spec.num_nodes == 1 else None)
             for number, leaf in zip(numbers, leaves, strict=True):
                 old, array = self._outer[number], np.asarray(leaf)
                 has_rows = number in self._variables.of_rows        # type: ignore[union-attr]
@@ -191,7 +192,7 @@ class NativeCallable:
                              hint="give all data that has rows at once: c.set(x=..., y=...)")
         if not least <= rows <= MOST_ROWS:
             raise ShapeError(f"{next(iter(known))} has {rows} row{'s' * (rows != 1)}: {self.__name__} is for {least} to {MOST_ROWS}",
-                             find_user_location())
+                             find_user_location(), hint=self._variables.hint)
         self._outer[self._objective.rows][...] = rows
 
     def nutpie_model(self, jitter: float = 1.0) -> Any:
@@ -223,6 +224,11 @@ class NativeCallable:
     def low_level_callable(self) -> Any:
         """The `scipy.LowLevelCallable` of `value`, which SciPy's integrators call without Python."""
         return import_module("scipy").LowLevelCallable(self.value)
+
+
+def _shortened(text: str) -> str:
+    """The beginning of a text: lists of lists have an entry for each number."""
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 class _Address:

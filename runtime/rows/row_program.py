@@ -214,9 +214,9 @@ def _split(tracer: _Tracer) -> _Found:
     """A trace, the graph for any number of rows, and the least number of rows that it serves. Few rows come first: what loops over rows in
     Python shows itself there."""
     traces: list[SizedTrace] = []
-    options = tracer.options
+    options, choices = tracer.options, list[bool]()
     for size in TRACED_SIZES:
-        with probing(size) as probe:
+        with probing(size, choices) as probe:
             try:
                 traces.append(tracer.trace(size))
                 aligned = _align(traces, TRACED_SIZES, options)
@@ -224,19 +224,20 @@ def _split(tracer: _Tracer) -> _Found:
                 _check_reads(probe)     # rather the cause than the difference
                 raise
         _check_reads(probe)
+        choices = choices or probe.choices
     keeps = tracer.compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
     connected = traces[0].captured is not None and is_connected(traces[0].captured.effects)
     program = None if connected else _split_once(aligned, keeps, options)
 
     def serves(size: int) -> bool:
-        return _serves(aligned, traces[0], size, partial(tracer.trace, size), options)
+        return _serves(aligned, traces[0], size, partial(tracer.trace, size), choices, options)
 
     least = next((size for size in FEW_ROWS if serves(size)), min(TRACED_SIZES))
     if least == FEW_ROWS[0] and serves(1):
         least = 1
     if program is not None and traces[0].captured is None:
         return _Found(traces[0], program, least, None)
-    with probing(TRACED_SIZES[0]):
+    with probing(TRACED_SIZES[0], choices):
         # as the tensors are now: what was done to them before is taken back
         kept = tracer.trace(TRACED_SIZES[0], keep=True)
     assert kept.captured is not None
@@ -295,10 +296,11 @@ def _check_reads(probe: RowProbe) -> None:
             raise RowsMixed("Python computes a number from the number of rows that is the same for those that are traced", location)
 
 
-def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], options: Options) -> bool:
+def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], choices: Sequence[bool], options: Options
+            ) -> bool:
     """True if so few rows are no special case."""
     try:
-        with probing(NO_ROWS):
+        with probing(NO_ROWS, choices):
             few = trace()
         _check_alike(first, few)
     except RowsMixed:

@@ -327,6 +327,18 @@ def test_a_number_through_which_a_derivative_would_go_is_refused() -> None:
         aj.grad(lambda x: np.sum(aj.vmap(lambda v: v * float(v))(x)))(np.ones(3))
 
 
+def test_no_examples() -> None:
+    def equations(a: Any) -> Any:
+        return np.linalg.solve(np.eye(2) + 1.0, a)
+
+    def decreasing(a: Any) -> Any:
+        return aj.while_loop(lambda x: np.sum(x) > 1.0, lambda x: equations(x) / 2, a)
+
+    none = np.zeros((0, 2))
+    assert [aj.vmap(f)(none).shape for f in (equations, decreasing)] == [(0, 2)] * 2
+    assert np.array_equal(aj.grad(lambda w: np.sum(aj.vmap(lambda a: equations(w * a))(none)))(np.ones(2)), np.zeros(2))
+
+
 # -- errors
 
 

@@ -135,6 +135,16 @@ def test_losses_and_gradients(loss: Callable[..., Any]) -> None:
     assert "one program for any number of rows of x, y" in found.explain()
 
 
+def test_gradients_of_columns_and_jacobians_of_few_rows() -> None:
+    def columns(w: Any, x: Any) -> Any:
+        return np.sum(np.tanh((x @ w)[:, [0, 0, 2]]) * x[:, [1, 1, 3]])
+
+    found = check(lambda w, x: aj.value_and_grad(columns, (0, 1))(w, x), W["a"], X, rows=(1,), sizes=(1, 7, 77))
+    jacobian = check(lambda p, x: aj.jacobian(lambda p: np.tanh(x @ p))(p), W["a"][:, 0], X, rows=(1,), sizes=(1, 2, 77))
+    counted = check(lambda x: x[:, 0] * (len(x) - 1 - np.arange(len(x))), X, rows=(0,), sizes=(3, 77))
+    assert [made(each) for each in (found, jacobian, counted)] == [1, 1, 1]
+
+
 def test_a_training_step_in_place() -> None:
     adam = aj.optim.adam(1e-2)
 
