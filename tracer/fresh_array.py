@@ -391,7 +391,7 @@ def _constant(array: np.ndarray) -> Value:
         value = lowering.constant(number, dtype, array.shape)
         scope.root.filled.add(value)
         return value
-    if array.ndim == 1 and array.size > 2 and dtype_kind(dtype) in "iuf":
+    if 2 < array.size == max(array.shape, default=1) and dtype_kind(dtype) in "iuf":
         sequence = _sequence(array)
         if sequence is not None:
             return sequence
@@ -406,13 +406,13 @@ def _constant(array: np.ndarray) -> Value:
 
 
 def _sequence(array: np.ndarray) -> Value | None:
-    """Make the value of numbers with one step between them, if computing them gives every bit."""
-    dtype, shape = array.dtype, array.shape
+    """Make the value of numbers along one axis with one step between them, if computing them gives every bit."""
+    dtype, shape, numbers = array.dtype, array.shape, array.reshape(-1)
     with np.errstate(all="ignore"):
-        first, step = array[0], array[1] - array[0]
+        first, step = numbers[0], numbers[1] - numbers[0]
         if (np.arange(array.size).astype(dtype) * step + first).tobytes() != array.tobytes():
             return None
-    index = lowering.iota(dtype, shape, 0)
+    index = lowering.iota(dtype, shape, shape.index(array.size))
     if step != 1:
         index = ops.multiply(index, lowering.constant(step, dtype, shape))
     plain = step > 0 and not any(first.tobytes())       # adding 0.0 would make 0.0 of -0.0

@@ -322,10 +322,11 @@ def _simplified(graph: Graph, options: Options) -> Graph:
     for op in graph.ops:
         if op.name == "stop_gradient" and (number := producer.get(op.operands[0])) is not None and number.name == "constant":
             op = replace(number, results=op.results)
-        if op.name == "table" and op.result.type.rank == 1:
+        if op.name == "table" and op.result.type.rank and op.result.type.size == max(op.result.type.shape):
             array = op.definition.evaluate(**op.attrs)
-            if array.dtype.kind in "iuf" and np.array_equal(array, np.arange(len(array))):
-                op = replace(op, definition=ops.iota, attrs={"dtype": array.dtype, "shape": array.shape, "axis": 0})
+            if array.dtype.kind in "iuf" and np.array_equal(array.ravel(), np.arange(array.size)):
+                op = replace(op, definition=ops.iota, attrs={
+                    "dtype": array.dtype, "shape": array.shape, "axis": array.shape.index(array.size)})
         if op.name == "iota" and op.result.type.shape[op.attrs["axis"]] == 1:
             op = replace(op, definition=ops.constant, attrs={
                 "value": op.attrs["dtype"].type(0).item(), "dtype": op.attrs["dtype"], "shape": op.attrs["shape"]})

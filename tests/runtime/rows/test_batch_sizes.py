@@ -141,7 +141,7 @@ def test_gradients_of_columns_and_jacobians_of_few_rows() -> None:
 
     found = check(lambda w, x: aj.value_and_grad(columns, (0, 1))(w, x), W["a"], X, rows=(1,), sizes=(1, 7, 77))
     jacobian = check(lambda p, x: aj.jacobian(lambda p: np.tanh(x @ p))(p), W["a"][:, 0], X, rows=(1,), sizes=(1, 2, 77))
-    counted = check(lambda x: x[:, 0] * (len(x) - 1 - np.arange(len(x))), X, rows=(0,), sizes=(3, 77))
+    counted = check(lambda x: (x[:, 0] * (len(x) - 1 - np.arange(len(x))), x * np.arange(len(x))[:, None]), X, rows=(0,), sizes=(3, 77))
     assert [made(each) for each in (found, jacobian, counted)] == [1, 1, 1]
 
 
