@@ -72,6 +72,23 @@ def test_training_steps(name: str) -> None:
     assert "one program for any number of rows of x, y" in step.explain()
 
 
+def test_a_sum_divided_by_the_number_of_rows_is_one_program() -> None:
+    net = nn.Linear(6, 2)
+    optimizer = aj.optim.SGD(net.parameters(), lr=0.1)
+
+    @aj.compile(batch="x")
+    def step(net: Any, optimizer: Any, x: Any) -> Any:
+        loss = net(x).sum() / len(x)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    for size in (7, 1, 2):
+        step(net, optimizer, aj.ones(size, 6))
+    assert step.cache_info().traces == 1, step.explain()
+
+
 class Recurrent(nn.Module):
     """The last states of a recurrent network, with a linear layer behind them."""
 
