@@ -201,8 +201,8 @@ class _Tracked:
         function, numbers = _ARITHMETIC.get(ufunc), all(map(_is_number, inputs))
         if function is not None and numbers and method == "__call__" and not kwargs:
             return _computed(function, ufunc, *inputs, depth=0)        # the tracer may call NumPy's functions in place of the user's code
-        if function is None or numbers:
-            note_read(f"np.{ufunc.__name__}", 0)        # what cuts off, such as np.minimum, shows at no size traced
+        if function in (None, "power") or numbers:
+            note_read(f"np.{ufunc.__name__}", 0)        # what cuts off (np.minimum), or powers of -1, show at no size traced
         return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
 
 

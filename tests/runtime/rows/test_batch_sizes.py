@@ -416,6 +416,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "len by another name": (lambda x: np.sum(x) / LENGTH(x), "Python uses the number of rows itself, for len()"),
     "a comparison of what is computed": (lambda x: x * (2.0 if 0.5 * len(x) > 40 else 1.0), "for a comparison"),
     "a comparison of NumPy's number": (lambda x: x * (2.0 if np.float64(2) / len(x) > 0.05 else 1.0), "for a comparison"),
+    "powers of an array": (lambda x: x * np.full(x.shape[1], -1.0) ** len(x), "Python uses the number of rows itself, for np.power"),
     "a method": (lambda x: x * (len(x) / 4).is_integer(), "for is_integer()"),
     "reversed": (lambda x: x[::-1] * 2, "an index puts the rows in reverse order"),
     "a cut": (lambda x: x[:500] * 2, "some rows"),
