@@ -101,6 +101,7 @@ class Scope:
         self.stand_ins: list[tuple[str, str, Any]] = []        # texts of numbers for `%`, with their marks; of the outermost scope
         self.unshown: list[Callable[[], None]] = []            # prints without values, which calls do; of the outermost scope
         self.prints = 0                                        # number of them that it has done itself; of the outermost scope
+        self.logs = 0                                          # number of log records; of the outermost scope
         self.prints_to_files = False                           # whether it has printed elsewhere; of the outermost scope
         self.has_tensors = False                               # whether it has read tensors of the caller; of the outermost scope
         self.printed: set[Location | None] = set()             # where it has printed itself, not its calls; of the outermost scope

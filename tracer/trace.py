@@ -48,7 +48,7 @@ from adjit.tracer.guards.memos import Memos
 from adjit.tracer.guards.module_owner import ModuleOwner, module_of, owner_of_class
 from adjit.tracer.guards.nondeterminism import nondeterminism_reported
 from adjit.tracer.guards.other_attributes import OtherAttributes
-from adjit.tracer.guards.printing import note_trace
+from adjit.tracer.guards.printing import logging_once, note_trace
 from adjit.tracer.guards.reachability import Reachability, Roots
 from adjit.tracer.guards.shown_while_traced import Shown, shown_by_decisions, warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
@@ -260,7 +260,7 @@ class _FunctionTrace:
         with self.trees.bound(), self.numbers.bound(self.before), \
                 logging_access((source.value for source in found if _has_numbers(source.value)), self.arrays.written) as self.observation, \
                 nondeterminism_reported(self.roots, found) as self.scope.generators, numpy_functions().in_force(), scipy_functions(), \
-                fresh_arrays(self.scope, self.arrays):
+                logging_once(), fresh_arrays(self.scope, self.arrays):
             yield
 
     def run(self) -> None:

@@ -307,6 +307,29 @@ def test_what_is_logged_has_the_number_of_the_trace(caplog: pytest.LogCaptureFix
     assert re.findall("epoch.*", caplog.text) == ["epoch 1", "epoch 2", "epoch 3"]
 
 
+def test_records_are_logged_once_in_a_call_that_is_traced_more_than_once(caplog: pytest.LogCaptureFixture) -> None:
+    def halved(x: Any) -> Any:
+        n = 0
+        while x.sum() > 1:
+            x, n = x / 2, n + 1
+            LOG.warning("pos" if x[0] > 0.3 else "neg")
+        LOG.warning("end %d", n)
+        return x
+
+    handle = logging.Logger.handle
+    compiled = aj.compile(halved, backend="interpret")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for scale in (1.0, 5.0, 0.1, 9.0):
+            texts = []
+            for function in (halved, compiled):
+                caplog.clear()
+                function(np.ones(2) * scale)
+                texts.append(caplog.messages)
+            assert texts[1] == texts[0]
+    assert logging.Logger.handle is handle
+
+
 @pytest.fixture(autouse=True)
 def nobody_warned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_while_traced, "_warned", set())

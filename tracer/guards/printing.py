@@ -1,9 +1,10 @@
 """`print` while a function is traced: left to the calls of the program where it shows tensors, quiet in further traces for one call, and
-where Python is led where the call does not go."""
+where Python is led where the call does not go. Records of `logging` are quiet there, too."""
 
 from __future__ import annotations
 
 import builtins
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -11,17 +12,18 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from adjit.tracer.scope import active_scope, outermost_scope
+from adjit.tracer.scope import Scope, active_scope, outermost_scope
 from adjit.tracer.user_location import find_user_location
 
 
 class _Call:
     """Call for which traces are made. `made` is the number of them, `shown` that of prints that they have shown, which neither another
-    trace nor the program shows again; `unshown` are those without values that the last trace left to its program, which an error keeps
-    from showing them. `streams` are Python's at the begin, by identity: what a function binds in their place is its own."""
+    trace nor the program shows again, and `logged` that of log records; `unshown` are those without values that the last trace left to
+    its program, which an error keeps from showing them. `streams` are Python's at the begin, by identity: what a function binds in their
+    place is its own."""
 
     def __init__(self) -> None:
-        self.made, self.shown = 0, [0]
+        self.made, self.shown, self.logged = 0, [0], 0
         self.unshown: list[Callable[[], None]] = []
         self.streams = {id(sys.stderr): "stderr", id(sys.stdout): "stdout"}
 
@@ -88,8 +90,8 @@ def printed(*args: Any, **kwargs: Any) -> None:
     if root.print is not None and root.print(*args, **kwargs):
         return
     root.printed.add(find_user_location())
-    flow, call = None if root.values is None else root.values.flow, _traces.call
-    if (call is not None and call.made) or (flow is not None and (flow.exploring or flow.guided)):
+    call = _traces.call
+    if _is_quiet(root):
         return
     texts = [str(arg) for arg in args]      # before any is shown: one may lead to another trace
     if not stream_of(kwargs.get("file")):
@@ -100,6 +102,42 @@ def printed(*args: Any, **kwargs: Any) -> None:
             return
         call.shown[0] = root.prints
     builtins.print(*texts, **kwargs)
+
+
+def _is_quiet(root: Scope) -> bool:
+    """True in a further trace for a call, and where Python is led where the call does not go."""
+    flow = None if root.values is None else root.values.flow
+    return (_traces.call is not None and bool(_traces.call.made)) or (flow is not None and bool(flow.exploring or flow.guided))
+
+
+@contextmanager
+def logging_once() -> Iterator[None]:
+    """Have log records of the function that is traced within the block as quiet as its prints: in its thread, each of them once."""
+    own = logging.Logger.handle
+    if own.__module__ == __name__:      # of an outer trace, or of another thread's
+        yield
+        return
+
+    @wraps(own)
+    def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
+        scope, call = active_scope(), _traces.call
+        if scope is not None and _is_quiet(scope.root):
+            return
+        if scope is None or call is None or scope.root is not outermost_scope():
+            own(logger, record)
+            return
+        scope.root.logs += 1
+        if scope.root.logs > call.logged:
+            own(logger, record)     # its text may lead to another trace
+            call.logged = scope.root.logs
+
+    handle.__module__ = __name__
+    logging.Logger.handle = handle      # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        if logging.Logger.handle is handle:
+            logging.Logger.handle = own     # type: ignore[method-assign]
 
 
 def stream_of(file: Any) -> str:

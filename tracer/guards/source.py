@@ -251,7 +251,9 @@ def rebind(read: Callable[[], Any], value: Any) -> bool:
     args: tuple[Any, ...] = read.args
     holder = args[0]
     if read.func is read_item and isinstance(holder, (dict, list, deque)):
-        if value is not MISSING:
+        if value is not MISSING and not isinstance(holder, dict) and args[1] == len(holder):
+            holder.append(value)
+        elif value is not MISSING:
             holder[args[1]] = value
         elif isinstance(holder, dict):
             holder.pop(args[1], None)

@@ -299,8 +299,8 @@ def _never(source: Source) -> Source:
 def stored_again(changed: Collection[Source], before: Collection[Key], outside: Collection[int],
                  make: TemplateMaker) -> tuple[list[StoredValue], list[Source]]:
     """Values in places that the function read before it changed them, which are guarded: where the guards hold, a call changes them in the
-    same way. And sources that never hold, for values that no call can make again, and for items behind those that lists
-    from `outside` had `before`."""
+    same way. And sources that never hold, for values that no call can make again. Raises `TraceError` for items behind those that lists
+    from `outside` had `before`, among values of the trace."""
     values, others = list[StoredValue](), list[Source]()
     for source in changed:
         is_behind = isinstance(source.holder, (list, deque)) and id(source.holder) in outside and source.key not in before
@@ -308,7 +308,7 @@ def stored_again(changed: Collection[Source], before: Collection[Key], outside: 
             raise TraceError(f"the compiled function adds values of the call to a list from outside, and {source.path} behind what it read "
                              "of it: later calls cannot add them again", find_user_location(),
                              hint="return the values and append them outside of the function")
-        if is_behind or source.path.endswith("[...]"):
+        if source.path.endswith("[...]"):
             others.append(_never(source))
             continue
         try:
