@@ -201,8 +201,8 @@ class _Tracked:
         function, numbers = _ARITHMETIC.get(ufunc), all(map(_is_number, inputs))
         if function is not None and numbers and method == "__call__" and not kwargs:
             return _computed(function, ufunc, *inputs, depth=0)        # the tracer may call NumPy's functions in place of the user's code
-        if function in (None, "power") or numbers:
-            note_read(f"np.{ufunc.__name__}", 0)        # what cuts off (np.minimum), or powers of -1, show at no size traced
+        # what cuts off (np.minimum), or becomes of plain arrays (`% 2`), shows at no size traced; the tracer's own indices are checked
+        note_read(f"np.{ufunc.__name__}", 0 if function in (None, "power") or numbers else 2)
         return getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
 
 

@@ -141,7 +141,7 @@ def test_gradients_of_columns_and_jacobians_of_few_rows() -> None:
 
     found = check(lambda w, x: aj.value_and_grad(columns, (0, 1))(w, x), W["a"], X, rows=(1,), sizes=(1, 7, 77))
     jacobian = check(lambda p, x: aj.jacobian(lambda p: np.tanh(x @ p))(p), W["a"][:, 0], X, rows=(1,), sizes=(1, 2, 77))
-    counted = check(lambda x: (x[:, 0] * (len(x) - 1 - np.arange(len(x))), x * np.arange(len(x))[:, None]), X, rows=(0,), sizes=(3, 77))
+    counted = check(lambda x: x * np.arange(len(x))[:, None], X, rows=(0,), sizes=(3, 77))
     assert [made(each) for each in (found, jacobian, counted)] == [1, 1, 1]
 
 
@@ -417,6 +417,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a comparison of what is computed": (lambda x: x * (2.0 if 0.5 * len(x) > 40 else 1.0), "for a comparison"),
     "a comparison of NumPy's number": (lambda x: x * (2.0 if np.float64(2) / len(x) > 0.05 else 1.0), "for a comparison"),
     "powers of an array": (lambda x: x * np.full(x.shape[1], -1.0) ** len(x), "Python uses the number of rows itself, for np.power"),
+    "sums of an array": (lambda x: x * ((np.arange(x.shape[1]) + len(x)) % 2), "for np.add"),
     "a method": (lambda x: x * (len(x) / 4).is_integer(), "for is_integer()"),
     "reversed": (lambda x: x[::-1] * 2, "an index puts the rows in reverse order"),
     "a cut": (lambda x: x[:500] * 2, "some rows"),
