@@ -114,6 +114,7 @@ class Scope:
         self.viewed_outside: set[int] = set()                  # those of them of which the function read a view from outside
         self.arguments: tuple[Any, ...] = ()                   # those of the traced function
         self.containers: dict[int, tuple[int, ...]] = {}        # paths of those among the arguments, by identity; of the outermost scope
+        self.result_tree: Any = None    # structure of the result, if whoever captures tensors takes it apart; of the outermost scope
         self.returned: Any = None       # where the result holds these, if whoever captures tensors takes it apart; of the outermost scope
         self.plain_writes = False                              # whether numbers go into arrays from outside while tracing only
         self.depends_on_strides = False                              # whether the memory order decided something; of the outermost scope

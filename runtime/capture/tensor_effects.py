@@ -126,7 +126,7 @@ class CapturedFunction:
         entries = self.capture.entries
         result, self.tree = flatten(with_known_keys(self._run(scope, args, kwargs)))
         result = without_labels(result)
-        scope.root.has_tensors = bool(entries)
+        scope.root.has_tensors, scope.root.result_tree = bool(entries), self.tree
         outside = len(result) - self._stored_leaves
         self._returned = {id(leaf) for leaf in result if isinstance(leaf, Tensor)}
         for index, leaf in enumerate(result):

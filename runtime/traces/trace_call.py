@@ -71,7 +71,8 @@ def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
             outcomes, flow = (), FlowGraph() if guarded else None
             continue
         except BaseException as error:
-            if no_call or isinstance(error, Refusal) or not isinstance(error, Exception) or state or (known.read and may_read):
+            again = state or (known.read and may_read) or signature.integers()      # perhaps, or without integers as inputs
+            if no_call or again or isinstance(error, Refusal) or not isinstance(error, Exception):
                 snapshot.restore()      # Python keeps what a function did before it raised an exception of its own
             if not isinstance(error, Exception):
                 raise

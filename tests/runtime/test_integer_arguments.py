@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -182,3 +183,21 @@ def test_an_error_of_one_call_leaves_the_others_as_they_are() -> None:
     for n in (5, 6, 7, 8):
         assert root(2.0, n) == 2.0 * n
     assert root.cache_info().traces <= 4
+
+
+def test_a_call_that_raises_changes_state_once() -> None:
+    def make() -> Any:
+        held = SimpleNamespace(number=0.0)
+
+        def f(x: Any, n: int) -> Any:
+            held.number = held.number * 0.5 + 1.0
+            raise ValueError("none")
+        return f, held
+
+    (f, held), (plain, other) = make(), make()
+    compiled = aj.compile(f, backend="interpret")
+    for n in (2, 2, 0, 1):
+        for function in (compiled, plain):
+            with pytest.raises(ValueError, match="none"):
+                function(0.0, n)
+        assert held.number == other.number

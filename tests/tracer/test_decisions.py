@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -484,3 +485,23 @@ def endless() -> None:
     step = 0
     while step < 1:
         step = step * 2
+
+
+One, Two = namedtuple("One", "a b"), namedtuple("Two", "a b")
+
+
+def test_ways_that_return_other_structures_do_not_meet() -> None:
+    pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+        (lambda x: {"left": x.sum()}, lambda x: {"right": x.sum()}), (lambda x: [x * 2, None], lambda x: [None, x * 2]),
+        (lambda x: x[0], lambda x: (x[0], [])), (lambda x: (x, x * 2), lambda x: [x, x * 2]),
+        (lambda x: One(x[0], x[1]), lambda x: Two(x[0], x[1])), (lambda x: (x, (x, x)), lambda x: ((x, x), x))]
+    for one, two in pairs:
+        def f(x: Any, one: Any = one, two: Any = two) -> Any:
+            return one(x) if x[0] > 0 else two(x)
+
+        compiled = aj.compile(f, backend="interpret")
+        for scale in (1.0, -1.0, 2.0, -2.0):
+            x = scale * np.ones(2)
+            found, expected = compiled(x), f(x)
+            assert type(found) is type(expected)
+            assert repr(found) == repr(expected)

@@ -13,7 +13,7 @@ import random
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from operator import is_not, length_hint
@@ -140,11 +140,13 @@ def point_of_decision(frame: FrameType, outside: Collection[int], given: Sequenc
         description.lift_lists()
 
 
-def point_of_result(result: Any, outside: Collection[int], arguments: Sequence[TracedArray], region: bool) -> ProgramPoint | None:
-    """Point at which a function has returned `result`. Of a `region` the functions count that go on behind it."""
+def point_of_result(result: Any, tree: Hashable, outside: Collection[int], arguments: Sequence[TracedArray], region: bool
+                    ) -> ProgramPoint | None:
+    """Point at which a function has returned `result`, or what a structure `tree` holds. Of a `region` the functions count that go on
+    behind it."""
     description = _Description(outside, _as_it_is, (), result=True)
     try:
-        description.key.append("result")
+        description.key += ("result", tree)
         description.add(result)
         description.arguments(arguments)
         if region:

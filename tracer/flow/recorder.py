@@ -133,7 +133,7 @@ class FlowRecorder:
     def finish(self, result: Any) -> None:
         """Note the result of the function."""
         point = None if self.scope.written else point_of_result(
-            result, self.scope.root.outside(), self._arguments(), self.scope.parent is not None)
+            result, self.scope.root.result_tree, self.scope.root.outside(), self._arguments(), self.scope.parent is not None)
         if point is not None:
             key, _ = self._arrive(point, None)
             if self._ahead is not None and self._ahead.goal == key:
