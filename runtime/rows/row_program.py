@@ -46,8 +46,8 @@ from adjit.tracer.signature import CallSignature
 from adjit.tracer.trace import Trace
 
 TRACED_SIZES = (67, 29, MOST_ROWS)
-"""Numbers of rows that a function is traced for: primes, so that hardly another length is taken for one of rows. What does something else
-from some number of rows on does so for the least or the largest."""
+"""Numbers of rows that a function is traced for: primes or large, so that hardly another length is taken for one of rows, and with other
+remainders by all divisors. What does something else from some number of rows on does so for the least or the largest."""
 
 COMPARED_SIZES = ((67, 83, 101), (71, 89, 103), (73, 97, 107))
 """Numbers of rows of programs that are compared with each other, of which the first are taken that are no other length of the function."""

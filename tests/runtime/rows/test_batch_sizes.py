@@ -418,6 +418,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a comparison of NumPy's number": (lambda x: x * (2.0 if np.float64(2) / len(x) > 0.05 else 1.0), "for a comparison"),
     "powers of an array": (lambda x: x * np.full(x.shape[1], -1.0) ** len(x), "Python uses the number of rows itself, for np.power"),
     "sums of an array": (lambda x: x * ((np.arange(x.shape[1]) + len(x)) % 2), "for np.add"),
+    "a remainder by a function": (lambda x: x * (np.add(np.arange(x.shape[1]), len(x)) % 2), "table is another one for another"),
     "a method": (lambda x: x * (len(x) / 4).is_integer(), "for is_integer()"),
     "reversed": (lambda x: x[::-1] * 2, "an index puts the rows in reverse order"),
     "a cut": (lambda x: x[:500] * 2, "some rows"),
@@ -469,9 +470,9 @@ def test_what_has_a_program_for_each_size(name: str) -> None:
 
 
 def test_numbers_that_are_the_same_for_all_sizes_that_are_traced() -> None:
-    """Those are primes, of which remainders by 2 are 1."""
-    for fun, reason in ((lambda x: x * (len(x) % 2), "the same for those that are traced"), (lambda x: x * math.gcd(len(x), 6), "itself"),
-                        (lambda x: x * (2.0 if type(len(x)) is int else 1.0), None)):
+    """Remainders of those by 13 are 2, 3 and 5; one of them is even."""
+    for fun, reason in ((lambda x: x * ((len(x) % 13) // 6), "the same for those that are traced"), (lambda x: x * (len(x) % 2), None),
+                        (lambda x: x * math.gcd(len(x), 6), "itself"), (lambda x: x * (2.0 if type(len(x)) is int else 1.0), None)):
         compiled = aj.compile(fun, batch=(0,))
         for size in (7, 64):
             np.testing.assert_array_equal(compiled(X[:size]), fun(X[:size]))
