@@ -282,3 +282,15 @@ def test_what_has_nothing_to_change_is_the_tensor_itself() -> None:
     assert s.flatten().shape == (1,)
     with pytest.raises(aj.errors.IndexingError, match=r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 1\)"):
         s.movedim(1, 0)
+
+
+def test_norms_of_halves_are_computed_in_four_bytes() -> None:
+    for dtype in (aj.float16, aj.bfloat16):
+        x = aj.tensor([300.0, 400.0, 0.0], dtype=dtype, requires_grad=True)
+        norm = x.norm()
+        norm.backward()
+        assert (norm.item(), norm.dtype) == (500.0, dtype)
+        np.testing.assert_allclose(x.grad.float().numpy(), [0.6, 0.8, 0.0], rtol=4e-3)
+        for unit in (aj.nn.functional.normalize(x, dim=0), x / aj.linalg.vector_norm(x)):
+            np.testing.assert_allclose(unit.detach().float().numpy(), [0.6, 0.8, 0.0], rtol=4e-3)
+        np.testing.assert_allclose(aj.nn.functional.cosine_similarity(x, x, dim=0).item(), 1.0, rtol=8e-3)

@@ -124,7 +124,8 @@ def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12,
     >>> normalize(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
     """
-    x = floating(input, "normalize")
+    given = floating(input, "normalize")
+    x = given.astype(np.float32) if is_half(given.dtype) else given       # whose squares may be too large
     axis = dimension(axis, dim, "normalize")
     axis = 1 if axis is None else axis
     if p == 2.0:
@@ -137,7 +138,7 @@ def normalize(input: Array, p: float = 2.0, dim: Any = None, eps: float = 1e-12,
         norm = np.sum(np.abs(x) ** p, axis=axis, keepdims=True) ** (1.0 / p)
     else:
         raise ArgumentError(f"normalize: p is positive, got {p}", find_user_location())
-    return x / np.maximum(norm, eps)
+    return _narrowed(x / np.maximum(norm, eps), given.dtype)
 
 
 def _standardised(x: Any, axes: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
