@@ -110,7 +110,8 @@ def _trace_call(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
                 trace = _with_writes(trace, snapshot.written)
             return trace, captured, flow
         outcomes, flow = (), None       # they know the arrays and numbers as they were taken before
-        snapshot.restore_arrays()
+        trace.restore()
+        snapshot.restore()
         early = (*early, *trace.early)
         if wanted is not None:
             wanted = (*wanted, *(array for array in trace.wanted if not any(array is other for other in early)))

@@ -85,7 +85,8 @@ class _Ways:
             trace = self.checked(trace, captured)
             if flow is None or captured is not None or not self.goes_on(flow, points):
                 break
-            self.start.restore_arrays()
+            trace.restore()
+            self.start.restore()        # the next trace begins with what this one began with
         return trace, captured, self.flow
 
     def recovers(self, error: BaseException, known: bool) -> bool:

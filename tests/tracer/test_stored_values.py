@@ -847,3 +847,30 @@ def test_namespaces_of_modules_keep_their_class():
     assert (f(1.0), last["x"]) == (2.0, 1.0)
     settings["rate"] = 3.0
     assert (f(2.0), last["x"]) == (6.0, 2.0)
+
+
+class Settings:
+    def __init__(self, value):
+        self.value = value
+
+
+HELD = SimpleNamespace(value=0.25)
+
+
+def taken_over(x, settings, into):
+    into["before"] = HELD.value * 2
+    HELD.value = settings.value
+    for _ in range(12):
+        if x < 0.4 or not x > 0.4:
+            continue
+
+
+def test_traces_of_one_call_begin_with_the_same_state(monkeypatch):
+    compiled, numbers = aj.compile(taken_over, backend="interpret"), []
+    for function in (taken_over, compiled):
+        monkeypatch.setattr(HELD, "value", 0.25)
+        for x, value in ((-0.5, 0.4377), (0.82, -0.5), (0.9, 0.7)):
+            found = {}
+            function(x, Settings(value), found)
+            numbers.append((found["before"], HELD.value))
+    assert numbers[3:] == numbers[:3]
