@@ -222,3 +222,18 @@ def test_a_number_beside_lists_that_are_filled() -> None:
     first, log["losses"] = log["losses"], []
     loss(np.ones(2))
     assert (log["calls"], len(first), log["losses"]) == (5, 4, [2.0])
+
+
+def test_a_counter_that_is_set_to_the_number_that_it_has() -> None:
+    held = SimpleNamespace(count=0)
+
+    def f(x: Any, start: int) -> Any:
+        held.count -= 2
+        held.count = start
+        return x
+
+    compiled = aj.compile(f, backend="interpret")
+    for before, start in ((0, 0), (4, 0), (4, 7), (3, 7)):
+        held.count = before
+        compiled(1.0, start)
+        assert held.count == start

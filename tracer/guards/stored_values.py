@@ -157,7 +157,8 @@ class StoredPlaces:
             for key, source in self._tallied.items():
                 now = source.read()
                 rebind(source.read, source.held)
-                if now is source.value or (is_tally(now) and now.place == key and not now.steps):
+                is_kept = now is source.value and not self.is_reset(source)     # else bound to the number that was there, perhaps by chance
+                if is_kept or (is_tally(now) and now.place == key and not now.steps):
                     self.uncounted.add(key)
                 else:
                     self.counted.append((source, now))
