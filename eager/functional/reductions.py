@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjit.eager.functional.elementwise import inexact
-from adjit.ir.types import I64
+from adjit.ir.types import F32, I64, is_half
 from adjit.tracer.array import as_traced
 from adjit.tracer.functions import composites
 from adjit.tracer.functions.reductions import root
@@ -180,4 +180,6 @@ def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool
         p = 2
     if not isinstance(p, (int, float)):
         raise ValueError(f"norm: p is a number or 'fro', got {p!r}")
+    if is_half(x.dtype):        # whose squares may be too large
+        return composites.vector_norm(x.astype(F32), p, _axes(dim), keepdim).astype(x.dtype)
     return composites.vector_norm(x, p, _axes(dim), keepdim)

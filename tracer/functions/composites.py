@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
-from adjit.ir.types import F32, F64, float_limits, is_complex, is_float, is_half, is_inexact
+from adjit.ir.types import F64, float_limits, is_complex, is_float, is_inexact
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.dispatch import dispatched, implements
@@ -128,9 +128,7 @@ def erf(x: Any) -> TracedArray:
 
 def vector_norm(x: TracedArray, ord: float, axis: Any, keepdims: bool) -> Any:
     """Norm of order `ord` of the elements over `axis` as one vector. The derivative of a norm of 0 is 0. So is the derivative in an element
-    of 0 if `ord` is below 2: the norm is the same on both sides of 0. Of elements in two bytes the powers are added up in four."""
-    if is_half(x.dtype):
-        return FUNCTIONS["astype"](vector_norm(FUNCTIONS["astype"](x, F32), ord, axis, keepdims), x.dtype)
+    of 0 if `ord` is below 2: the norm is the same on both sides of 0."""
     if is_complex(x.dtype):
         if ord == 2:
             return root(_sum(FUNCTIONS["square of length"](x), axis=axis, keepdims=keepdims))

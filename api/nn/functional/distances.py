@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjit.ir import ops
+from adjit.ir.types import is_half
 from adjit.nn.functional.arguments import Array, floating, refuse_shape
 from adjit.tracer.array import wrap
 from adjit.tracer.dispatch import dispatched
@@ -33,7 +34,7 @@ def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> 
 
 
 def _norm(x: Any, dim: int, eps: float) -> Any:
-    norm = vector_norm(x, 2.0, dim, True)
+    norm = vector_norm(x.astype(np.float32) if is_half(x.dtype) else x, 2.0, dim, True).astype(x.dtype)
     return norm + wrap(ops.stop_gradient((np.maximum(norm, eps) - norm).value))
 
 
