@@ -9,11 +9,11 @@ import numpy as np
 
 from adjit.distributions import constraints
 from adjit.distributions.distribution import Distribution, Shape, TensorLike, broadcast_all
+from adjit.distributions.gamma_draws import poisson_quantile
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir.errors import ArgumentError
 from adjit.tensor_functions import FUNCTIONS
-from adjit.tracer.registry import special_function
 from adjit.tracer.user_location import find_user_location
 
 rand, where, arange, zeros = (FUNCTIONS[name] for name in ("rand", "where", "arange", "zeros"))
@@ -236,26 +236,14 @@ class Poisson(Distribution):
         return self.rate
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        """Draw by the inverse distribution function; it needs SciPy."""
+        """Draw by the inverse distribution function."""
         with no_grad():
             rate = self.rate.double().expand(*self._extended_shape(sample_shape))
-            u = rand(rate.shape, dtype="float64", device=rate.device)
-            from_above = _special("pdtrik")(u, rate).ceil()
-            from_above = where(from_above > 0, from_above, 0.0)      # NaN where the first probability is larger
-            lower = (from_above - 1).clamp(min=0)
-            drawn = where((from_above > 0) & (_special("pdtr")(lower, rate) >= u), lower, from_above)
-            return where(u <= (-rate).exp(), 0.0, drawn).to(self.rate.dtype)        # type: ignore[no-any-return]
+            return poisson_quantile(rand(rate.shape, dtype="float64", device=rate.device), rate).to(self.rate.dtype)
 
     def log_prob(self, value: TensorLike) -> Tensor:
         x = self._checked(value)
         return x.xlogy(self.rate) - self.rate - (x + 1).lgamma()
-
-
-def _special(name: str) -> Any:
-    found = special_function(name)
-    if found is None:
-        raise ArgumentError("these draws need SciPy: pip install 'adjit[scipy]'", find_user_location())
-    return found
 
 
 class Categorical(Distribution):

@@ -11,6 +11,7 @@ from support.torch_distributions import CASES, GOLDEN, summary
 
 import adjit as aj
 from adjit import distributions as d
+from adjit.distributions import gamma_draws
 
 EXPECTED = json.loads(GOLDEN.read_text())
 
@@ -50,6 +51,32 @@ def test_draws_have_the_gradient_of_the_mean(name: str, params: tuple[float, ...
     first, *others = (aj.tensor(np.float64(param), requires_grad=True) for param in params)
     getattr(d, name)(first, *others).rsample((20000,)).mean().backward()
     assert float(first.grad) == pytest.approx(expected, abs=0.03)
+
+
+def test_quantiles_are_those_of_scipy() -> None:
+    special, rng = pytest.importorskip("scipy.special"), np.random.default_rng(0)
+    a, u = np.concatenate([1.0 + rng.exponential(20.0, 500), 10.0 ** rng.uniform(0, 4, 500)]), rng.random(1000)
+    log_x = aj.compile(gamma_draws._log_quantile)(a, u)
+    np.testing.assert_allclose(log_x, np.log(special.gammaincinv(a, u)), 1e-8, 1e-8)
+    rate = 10.0 ** rng.uniform(-3, 4, 1000)
+    u[:4], rate[3:5] = (0.0, 2.0**-53, 1.0 - 2.0**-53, 0.5), 0.0
+    k = aj.compile(gamma_draws._poisson_quantile)(u, rate)
+    assert (special.pdtr(k, rate) >= u - 1e-12).all()
+    assert (special.pdtr(np.maximum(k - 1, 0), rate) <= u + 1e-12)[k > 0].all()
+    assert not k[[0, 3, 4]].any()
+
+
+def test_draws_have_derivatives_of_two_orders() -> None:
+    special = pytest.importorskip("scipy.special")
+    a, u, h = np.array([1.5, 1.5, 31.9, 40.0]), np.array([0.1, 0.99, 0.5, 0.5]), np.array([1e-3, 1e-3, 1e-2, 1e-2])
+
+    def first(a: np.ndarray) -> np.ndarray:
+        return aj.grad(lambda a: gamma_draws._log_quantile(a, u).sum())(a)
+
+    found, second = aj.compile(lambda a: aj.jvp(first, (a,), (np.ones(4),)))(a)
+    points = [np.log(special.gammaincinv(a + k * h, u)) for k in (-2, -1, 0, 1, 2)]
+    np.testing.assert_allclose(found, (8 * (points[3] - points[1]) - points[4] + points[0]) / (12 * h), 1e-7)
+    np.testing.assert_allclose(second, (points[1] - 2 * points[2] + points[3]) / h**2, 1e-3)
 
 
 def test_batches_and_events() -> None:
