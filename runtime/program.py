@@ -43,6 +43,7 @@ from adjit.tracer.guards.templates import ARGUMENTS, KEPT
 from adjit.tracer.signature import CallSignature, function_name
 from adjit.tracer.trace import Pairs, Trace
 from adjit.tracer.user_location import find_user_location, warn_user
+from adjit.tracer.value_guards import ValueGuard
 
 if TYPE_CHECKING:
     from adjit.runtime.backends import AnyExecutable
@@ -205,11 +206,9 @@ class Program:
         if not all(guard.point in begins or any(guard.point == mine.point for mine in self.trace.value_guards)
                    for guard in other.trace.value_guards[:1]):
             return False
-        theirs: dict[object, list[Outcome]] = {}
-        for guard in other.trace.value_guards:
-            theirs.setdefault(guard.point, []).append(guard.expected)
-        return all(guard.point not in theirs or any(same_outcome(guard.expected, outcome) for outcome in theirs[guard.point])
-                   for guard in self.trace.value_guards)
+        mine, theirs = (_outcomes_at_points(program.trace.value_guards) for program in (self, other))
+        return all(len(outcomes) <= len(theirs[point]) and all(map(same_outcome, outcomes, theirs[point]))
+                   for point, outcomes in mine.items() if point in theirs)
 
     def until(self, miss: GuardMiss) -> tuple[Outcome, ...]:
         """What is known of a call that left the program at a guard: the values of its first guards."""
@@ -471,6 +470,14 @@ def with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str
 def captured_paths(trace: Trace) -> list[str]:
     known = {index: source.path for index, source, _ in trace.guards.captured}
     return [known.get(i, f"captured array {i}") for i in range(len(trace.captured))]
+
+
+def _outcomes_at_points(guards: Sequence[ValueGuard]) -> dict[object, list[Outcome]]:
+    """Outcomes of the guards at each point, in their order: a loop whose rounds are ways comes by a point more than once."""
+    found: dict[object, list[Outcome]] = {}
+    for guard in guards:
+        found.setdefault(guard.point, []).append(guard.expected)
+    return found
 
 
 def _argument(path: str) -> str:

@@ -224,3 +224,29 @@ def test_gradients_pass_through_decisions_on_such_arrays() -> None:
         value, slope = compiled(c, points)
         np.testing.assert_allclose(value, clustered(c, points), rtol=1e-13)
         np.testing.assert_allclose(slope, 2 * value / c, rtol=1e-9)      # a square of c
+
+
+def paid(c, draws):
+    """Paths that end early, in an array that is written to behind decisions: at some calls in the first round, at others later."""
+    payoffs = np.zeros(len(draws))
+    for i in range(len(draws)):
+        s = c
+        alive = True
+        for e in draws[i, 0]:
+            s = s * (0.7 + 0.6 * e)
+            if s < 0.75:
+                alive = False
+                break
+        if alive:
+            payoffs[i] = max(s - 0.8, 0.0)
+    return payoffs.sum() * c
+
+
+def test_arrays_that_are_written_to_in_some_rounds_are_part_of_one_program(count_traces: Callable[[], int]) -> None:
+    """Without this, calls that begin with rounds of no write are other ways, each of them with another number of such rounds."""
+    compiled = aj.compile(paid, backend="interpret")
+    for seed in range(12):
+        given = 1.0, np.random.default_rng(seed).random((8, 1, 3))
+        np.testing.assert_allclose(compiled(*given), paid(*given), rtol=1e-13)
+    assert compiled.cache_info().size == 1
+    assert count_traces() <= 6

@@ -137,6 +137,7 @@ class FlowGraph:
         self._stays: dict[Hashable, bool] = {}       # whether variables with such a float at a place had one at the next point
         self._shared: dict[Key, Mapping[Source, bool]] = {}         # whether something else holds the array of a variable, at points
         self._shared_at: dict[Hashable, bool] = {}      # the same at places, when they were first seen
+        self._written_at: dict[Hashable, bool] = {}     # whether something traced was written to an array, at places, when first seen
         self._rejoined: set[Source] = set()
         self.list_forms: dict[Source, ListForm] = {}        # of lists whose items are of one kind
         self.capacities: dict[Source, int] = {}     # items that lifted lists have room for, where that is not the usual number
@@ -221,6 +222,11 @@ class FlowGraph:
         self._disagreeing |= {source for source, now in shared.items() if self._shared_at.setdefault((place, source), now) != now}
         if not self._rejoined.isdisjoint(self._disagreeing):
             self._varying |= self._disagreeing
+
+    def note_fresh(self, place: Hashable, fresh: Mapping[Source, bool]) -> None:
+        """Note of arrays that the function made whether something traced was written to them. Ways differ by that where not all points
+        of a place agree, as `out[i] = ...` comes behind a decision: the rounds up to the first write are others."""
+        self._varying |= {source for source, written in fresh.items() if self._written_at.setdefault((place, source), written) != written}
 
     def note_lists(self, point: Key, place: Hashable, lists: Sequence[tuple[Source, int, int, ListForm | None]], start: Key) -> None:
         """Note identity, length and form of the lists at a point. Ways differ in them where what is decided at a place, that of the point

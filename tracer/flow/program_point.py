@@ -90,6 +90,7 @@ class ProgramPoint:
     `family` is the key without lengths of lists,
     if there are some. `iterators` are those of `for` loops over
     ranges that are under way and whose numbers no code reads; of them the key says nothing but that they are there.
+    `fresh` says of arrays that the function made, by variable, whether something traced was written to them.
     `state` are the arrays that are live there, in the order of the key, `views` those that are views of others; `kept` are the objects that
     the key names by identity."""
 
@@ -101,6 +102,7 @@ class ProgramPoint:
     floats: tuple[tuple[Source, bool], ...]
     shared: dict[Source, bool]
     lists: tuple[tuple[Source, int, int, ListForm | None], ...]
+    fresh: dict[Source, bool]
     state: tuple[TracedArray, ...]
     iterators: tuple[Any, ...]
     kept: tuple[Any, ...]
@@ -217,6 +219,7 @@ class _Description:
         self.floats: list[tuple[Source, bool]] = []
         self.shared: dict[Source, bool] = {}
         self.lists: list[tuple[Source, int, int, ListForm | None]] = []
+        self.fresh: dict[Source, bool] = {}
         self.growing: list[tuple[Source, list[Any]]] = []       # lists that will be lifted, once all that holds them is known
         self._iterated: set[int] = set()        # what iterators of C's go through, by identity
         self.state: list[TracedArray] = []
@@ -334,8 +337,8 @@ class _Description:
 
     def point(self) -> ProgramPoint:
         return ProgramPoint(tuple(self.key), self._family() if self._alike else None, tuple(self.counters), tuple(self.contents),
-                            tuple(self.numbers), tuple(self.floats), self.shared, tuple(self.lists), tuple(self.state),
-                            tuple(self.iterators), tuple(self.kept), tuple(self.views))
+                            tuple(self.numbers), tuple(self.floats), self.shared, tuple(self.lists), self.fresh,
+                            tuple(self.state), tuple(self.iterators), tuple(self.kept), tuple(self.views))
 
     def arguments(self, arguments: Sequence[TracedArray]) -> None:
         self.key.append("arguments")
@@ -634,6 +637,8 @@ class _Description:
         content = None if source is None else (*source, CONTENT)
         if held is None and content is not None and id(root) not in self._roots:
             held = self._lifted(content, array)
+        if content is not None:
+            self.fresh[content] = held is not None
         if held is not None:
             self.key.append("fresh")
             self.add(held)

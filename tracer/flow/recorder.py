@@ -171,6 +171,8 @@ class FlowRecorder:
             self.graph.note_classes(key, point.key[:3], dict(point.floats), start)
         if point.shared:
             self.graph.note_shared(key, point.key[:3], point.shared, start)
+        if point.fresh:
+            self.graph.note_fresh(point.key[:3], point.fresh)
         if point.lists:
             self.graph.note_lists(key, point.key[:3], point.lists, start)
         if self._start is not None:
