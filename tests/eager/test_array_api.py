@@ -107,9 +107,27 @@ def test_an_array_of_one_bool_is_compared() -> None:
     assert chosen(np.ones(3)).shape == (0, 3)
 
 
-def test_a_traced_bool_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="single traced bool"):
-        aj.compile(lambda x: x[x[0] > 0])(np.ones(3))
+def _by_one_bool(x, t):
+    scalar, written, column = np.float64(2.5) * t, x.copy(), x.copy()
+    written[t > 0] += x * 3
+    column[:, t > 0] = 7
+    return (x[t > 0], x[t > 0].sum(axis=0), x[:, t > 0, 1:].sum(), np.sum(scalar[scalar > 0]), len(x[t > 0]), written, column,
+            np.piecewise(t, [t < 0, t >= 0], [lambda z: -z, lambda z: 2 * z]))
+
+
+def test_a_traced_bool_is_a_mask_of_an_axis_of_its_own() -> None:
+    x, compiled = np.arange(6.0).reshape(2, 3), aj.compile(_by_one_bool)
+    for t in (np.array(1.0), np.array(-1.0)):
+        for found, expected in zip(compiled(x, t), _by_one_bool(x, t), strict=True):
+            assert np.shape(found) == np.shape(expected)
+            np.testing.assert_array_equal(found, expected)
+    gradient = aj.grad(lambda x: np.sum(x[x > 0] ** 2))
+    assert (gradient(2.5), gradient(-2.5)) == (5.0, 0.0)
+
+
+def test_a_traced_bool_of_what_a_mask_chose_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="chooses from what a traced mask chose"):
+        aj.compile(lambda x: x[x > 0][x[0] > 0])(np.ones(3))
 
 
 def test_factors_of_matrices_without_elements() -> None:

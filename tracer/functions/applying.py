@@ -33,7 +33,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     for condition, function in zip(conditions, funclist, strict=True):
         mask = reshape_to(FUNCTIONS["astype"](condition, bool), flat.shape)
         result[mask] = function(flat[mask], *args, **kw) if callable(function) else function
-    return result if array.ndim or not array.scalar else result[0]
+    return reshape_to(result, array.shape)
 
 
 @implements(np.choose)

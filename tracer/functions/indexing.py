@@ -213,18 +213,23 @@ def _is_copied(index: Any, shape: tuple[int, ...]) -> bool:
 
 def _without_bools(x: TracedArray, index: Any) -> tuple[TracedArray, Any]:
     """A view and an index that has no single bools: True and False choose one row or none of a new axis, wherever they are."""
-    given = index if isinstance(index, tuple) else (index,)
-    if not any(map(_is_bool, given)):
-        return x, index
-    axes = [axis for item, axis in zip(given, first_axes(given, x.ndim), strict=True) if _is_bool(item)]
-    items: list[Any] = [slice(None)] * x.ndim
-    for axis in reversed(axes):
-        items.insert(axis, None)
-    for item in given:
+    view, items = with_axes_for(_is_bool, x, index)
+    for item in items:
         if is_ndarray(item) and _is_bool(item):
             freeze(item)
-    view = _basic_view(wrap(x.value, scalar=False) if x.immutable else x, items)
-    return view, tuple(fixed(np.zeros(int(item), np.int64)) if _is_bool(item) else item for item in given)
+    return view, index if view is x else tuple(fixed(np.zeros(int(item), np.int64)) if _is_bool(item) else item for item in items)
+
+
+def with_axes_for(chooses: Callable[[Any], bool], x: TracedArray, index: Any) -> tuple[TracedArray, tuple[Any, ...]]:
+    """A view with a new axis of length 1 where each item of an index that `chooses` names stands, and the items; `x` if there is none."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not any(map(chooses, items)):
+        return x, items
+    axes = [axis for item, axis in zip(items, first_axes(items, x.ndim), strict=True) if chooses(item)]
+    entries: list[Any] = [slice(None)] * x.ndim
+    for axis in reversed(axes):
+        entries.insert(axis, None)
+    return _basic_view(wrap(x.value, scalar=False) if x.immutable else x, entries), items
 
 
 def _is_bool(item: Any) -> bool:
@@ -248,7 +253,7 @@ def _expand(x: TracedArray, index: Any) -> list[Any]:
             items.append(int(item))
         elif isinstance(item, TracedArray) and item.dtype.kind not in "iu":
             if item.dtype == BOOL:
-                raise UnsupportedError("indexing with a single traced bool is not supported", find_user_location(), "use np.where")
+                raise UnsupportedError("a traced bool chooses from what a traced mask chose", find_user_location(), "use np.where")
             raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())
         elif is_ndarray(item) and item.dtype.kind not in "iu":
             raise IndexingError("arrays used as indices must be of integer (or boolean) type", find_user_location())

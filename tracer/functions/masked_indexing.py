@@ -223,10 +223,22 @@ def _with_masks(x: Any, index: Any) -> Any:
     return tuple(_with_masks(x, item) for item in index) if isinstance(index, tuple) else index
 
 
+def _is_number_mask(item: Any) -> bool:
+    return isinstance(item, TracedArray) and item.dtype == BOOL and not item.ndim
+
+
+def _with_vectors(x: TracedArray, index: Any) -> tuple[TracedArray, Any]:
+    """A view and an index in which a traced bool is a mask of one element, along an axis of its own."""
+    view, items = (x, index) if is_lazy(x) else indexing.with_axes_for(_is_number_mask, x, index)
+    if view is x:
+        return x, index
+    return view, tuple(wrap(vector_mask(item), scalar=False) if _is_number_mask(item) else item for item in items)
+
+
 @implements("getitem")
 def getitem(x: TracedArray, index: Any) -> TracedArray:
     """Return `x[index]`: of a traced mask a masked array, else as `indexing.getitem` says."""
-    index = _with_masks(x, index)
+    x, index = _with_vectors(x, _with_masks(x, index))
     if is_lazy(x):
         writes = isinstance(index, slice) and is_within_update()        # NumPy has a view here: written to, it needs the count
         part = NotImplemented if writes else _part(x, index)      # type: ignore[arg-type]
@@ -247,6 +259,8 @@ def getitem(x: TracedArray, index: Any) -> TracedArray:
 def setitem(x: TracedArray, index: Any, new: Any) -> None:
     """Assign `x[index] = new`, where a mask chooses, or as `indexing.setitem` does."""
     index = _with_masks(x, index)
+    if not x.immutable:
+        x, index = _with_vectors(x, index)
     if is_lazy(x):
         x.check_writable()      # type: ignore[attr-defined]
         if _set_part(x, index, new):        # type: ignore[arg-type]
