@@ -40,11 +40,13 @@ array-api: .venv/installed
 lint: .venv/installed
 	$(BIN)/ruff check .
 
-# mypy does not follow setuptools' folder mapping, so it is shown the package as it looks once installed.
+# mypy does not follow setuptools' folder mapping, so it is shown the package as it looks once installed; and programs of users, which say by
+# `assert_type` what a call gives, and by `type: ignore` what is an error.
 types: .venv/installed
 	rm -rf build/types && mkdir -p build/types/adjit
 	ln -s $(wildcard $(CURDIR)/api/*) $(PACKAGES:%=$(CURDIR)/%) build/types/adjit/
-	MYPYPATH=build/types $(BIN)/mypy -p adjit
+	ln -s $(CURDIR)/tests/user_types build/types/
+	MYPYPATH=build/types $(BIN)/mypy -p adjit -p user_types
 
 # Bytecode is written, whatever the environment says: tests start some hundred processes, which import adjit in half the time. NumPy's products
 # are what ours are compared with: threads of theirs would spin beside those of the other worker.

@@ -15,7 +15,7 @@ import numpy as np
 from adjit.tracer.array_wrapper import ArrayWrapper, IdentityKeyed
 
 try:
-    import optree
+    import optree as optree
 except ImportError:     # exported programs run without it
     from adjit.tracer import optree_stub as optree  # type: ignore[no-redef]
 

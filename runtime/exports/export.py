@@ -29,7 +29,8 @@ from adjit.ir.printer import print_graph
 from adjit.ir.version import VERSION
 from adjit.runtime.caches.disk_cache import compiler_versions
 from adjit.runtime.exports.archive import PROGRAM, TENSORS, code_member, description, member_of, write_archive
-from adjit.runtime.exports.interface import DescribedWays, Interface, describe_ways
+from adjit.runtime.exports.interface import DescribedWays, describe_ways
+from adjit.runtime.exports.interface_data import Interface
 from adjit.runtime.exports.library import c_program, choose_levels, write_library
 from adjit.runtime.exports.tensors_file import write_tensors
 from adjit.runtime.native.executable import NativeExecutable

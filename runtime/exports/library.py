@@ -17,7 +17,8 @@ from adjit.codegen.native.artifact import Artifact
 from adjit.ir.errors import ExportError
 from adjit.ir.graph import Graph
 from adjit.ir.types import SHORT_NAMES, TensorType
-from adjit.runtime.exports.interface import DescribedWays, Interface
+from adjit.runtime.exports.interface import DescribedWays
+from adjit.runtime.exports.interface_data import Interface
 from adjit.runtime.exports.linker import link_shared
 from adjit.runtime.exports.trees import tree_items
 

@@ -26,14 +26,15 @@ from adjit.ir.ops.indexing import check_indices, counted_from_start
 from adjit.ir.types import SHORT_NAMES, TensorType
 from adjit.runtime.arena import allocate, check_size, data_address
 from adjit.runtime.native.background_code import BackgroundCode
-from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, native, obtain_program
+from adjit.runtime.native.code import MIN_POOL_WAIT_NS, NativeCode, obtain_program
 from adjit.runtime.native.threads import Pool, pool_at_hand, pool_for
 
 if TYPE_CHECKING:
-    from adjit.codegen.native import piece_loop
+    from adjit.codegen.native import compile_program, piece_loop
     from adjit.runtime.numba.executable import Times
     from adjit.runtime.numba.kernels import Code
 else:
+    compile_program = LazyModule("adjit.codegen.native.compile_program")
     piece_loop = LazyModule("adjit.codegen.native.piece_loop")
 
 _ARGUMENTS = (ctypes.c_void_p,) * 4
@@ -119,7 +120,7 @@ class NativeExecutable:
     def program(self) -> ProgramCode:
         """The text of the program, written at the first access."""
         artifact = self.code.artifact
-        return native.lower_program(self.assignment.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
+        return compile_program.lower_program(self.assignment.graph, TARGETS[artifact.target], flush_subnormals=artifact.flush_subnormals)
 
     def run(self, arrays: Sequence[np.ndarray], leaves: Sequence[Any]) -> list[Any]:
         """The results for `arrays`, one per parameter, in the form of `Inputs.prepare` for `leaves`.

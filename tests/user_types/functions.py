@@ -1,4 +1,4 @@
-"""What type checkers say of compiled functions, of transforms, and of loops and branches. Checked by `test_user_types.py`, not run."""
+"""What type checkers say of compiled functions, of transforms, and of loops and branches. Checked by `make types`, not run."""
 
 from typing import Any, assert_type
 

@@ -1,4 +1,4 @@
-"""What type checkers say of tensors and of functions of theirs. Checked by `test_user_types.py`, not run."""
+"""What type checkers say of tensors and of functions of theirs. Checked by `make types`, not run."""
 
 from typing import Any, assert_type
 

@@ -49,8 +49,9 @@ from adjit.tracer.fresh_array import root_of, standing_for
 from adjit.tracer.guards.array_access import ORIGINAL_CLASS
 from adjit.tracer.guards.content import fingerprint
 from adjit.tracer.guards.nondeterminism import state_of
+from adjit.tracer.guards.source import own_attributes
 from adjit.tracer.row_iterator import RowIterator
-from adjit.tracer.scope import active_scope, own_attributes
+from adjit.tracer.scope import active_scope
 from adjit.tracer.user_location import is_ours
 
 LARGEST = 4000

@@ -12,8 +12,9 @@ from adjit.ir.graph import Value
 from adjit.ir.types import BOOL, C64, C128, is_complex, is_float
 from adjit.tracer import lowering
 from adjit.tracer.array import TracedArray, as_traced, view_of, wrap
+from adjit.tracer.direct import LOWERINGS
 from adjit.tracer.dispatch import implements
-from adjit.tracer.functions.ufuncs import LOWERINGS, elementwise
+from adjit.tracer.functions.ufuncs import elementwise
 from adjit.tracer.lowering import convert
 from adjit.tracer.registry import FUNCTIONS
 from adjit.tracer.user_location import find_user_location

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from adjit.codegen.llvm.builder import Value
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.movement import copy_of, lower_moves
+from adjit.codegen.native.arrays.movement import copy_of
+from adjit.codegen.native.arrays.strided_copy import lower_moves
 from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, element_type, split_iterations
 from adjit.ir.dataclass import dataclass

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.movement import Axis, Move, lower_moves
+from adjit.codegen.native.arrays.strided_copy import Axis, Move, lower_moves
 from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import StepBuilder, element_type, power_of_two_below, split_iterations
 from adjit.ir.graph import Op

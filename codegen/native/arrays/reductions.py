@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adjit.codegen.llvm.compensated_sums import BLOCK_ADDITIONS, add_block, compensated_total
 from adjit.codegen.llvm.target import Target
-from adjit.codegen.native.arrays.movement import Axis, Move, copy_of, lower_moves
+from adjit.codegen.native.arrays.movement import copy_of
+from adjit.codegen.native.arrays.strided_copy import Axis, Move, lower_moves
 from adjit.codegen.native.combiner import Combiner
 from adjit.codegen.native.program_code import StepCode
 from adjit.codegen.native.step_builder import BYTES_PER_NS, StepBuilder, element_bits, power_of_two_below, split_iterations
