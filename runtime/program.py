@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 from pathlib import Path
@@ -401,7 +401,7 @@ def compile_program(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
 
 def _lower(trace: Trace, captured: Captured | None, signature: CallSignature, compile_options: CompileOptions, reason: str,
            update_in_place: bool, threads: int, folder: Path | None, verify: bool, begin: float) -> Program:
-    graph = with_donations(trace.graph, signature, compile_options.donate)
+    graph = with_donations(trace.graph, signature, compile_options.donate, trace.stored_params)
     on_device = compile_options.device != "cpu"
     if on_device:
         _check_for_device(trace, signature, compile_options.device)
@@ -456,13 +456,13 @@ def _check_for_device(trace: Trace, signature: CallSignature, device: str) -> No
                                find_user_location(), hint="return the new array instead")
 
 
-def with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str]) -> Graph:
-    """`graph`, with the role "donated" for the parameters of the arguments in `donate`."""
+def with_donations(graph: Graph, signature: CallSignature, donate: frozenset[str], stored: Collection[int] = ()) -> Graph:
+    """`graph`, with the role "donated" for the parameters of the arguments in `donate`, but for those that the function stores."""
     if not donate:
         return graph
     roles = list(graph.param_roles)
     for index, path in enumerate(signature.traced_paths()):
-        if _argument(path) in donate:
+        if _argument(path) in donate and index not in stored:
             roles[index] = "donated"
     return replace(graph, param_roles=tuple(roles))
 

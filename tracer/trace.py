@@ -31,11 +31,13 @@ from adjit.tracer.fresh_array import KnownArrays, fresh_arrays
 from adjit.tracer.fresh_functions import numpy_functions
 from adjit.tracer.guards.argument_containers import (
     ContainerChange,
+    Node,
     Returned,
     changed_in,
     containers_in,
     nodes_of,
     templates_of_arguments,
+    templates_of_arrays,
 )
 from adjit.tracer.guards.argument_identity import warn_of_identities
 from adjit.tracer.guards.array_access import AccessLog, logging_access
@@ -53,7 +55,7 @@ from adjit.tracer.guards.reachability import Reachability, Roots
 from adjit.tracer.guards.shown_while_traced import Shown, shown_by_decisions, warn_of_what_is_shown
 from adjit.tracer.guards.side_effects import KeptValue, check_side_effects, restore, take_back_traced
 from adjit.tracer.guards.snapshot import Written
-from adjit.tracer.guards.source import MISSING, names_in, rebind
+from adjit.tracer.guards.source import MISSING, Source, names_in, rebind
 from adjit.tracer.guards.state_arrays import StateArrays, shared_arrays
 from adjit.tracer.guards.state_numbers import StateNumbers, asks_for_array
 from adjit.tracer.guards.state_trees import StateTrees
@@ -69,7 +71,7 @@ from adjit.tracer.guards.stored_values import (
     stores_of,
 )
 from adjit.tracer.guards.tallies import counting_containers
-from adjit.tracer.guards.templates import holds_traced
+from adjit.tracer.guards.templates import ARGUMENTS, TemplateMaker, holds_traced
 from adjit.tracer.guards.trace_guards import TraceGuards, make_guards
 from adjit.tracer.python_scalars import asks_for_truth
 from adjit.tracer.reentrancy import isolated_from_handlers
@@ -131,6 +133,7 @@ class Trace:
     restore: Callable[[], None] = _nothing      # gives the places of kept values what they held before
     containers: tuple[ContainerChange, ...] = ()    # what each call changes in lists, dicts and dataclasses that were passed to it
     returned: Returned = ()    # where in the result these are, each with its path among the arguments
+    stored_params: frozenset[int] = frozenset()     # arguments of which each call stores the caller's array, or a view of it
     by_python: Written = field(default_factory=dict)    # arrays that the trace itself wrote to, until its call has run
 
     def written_params(self) -> frozenset[int]:
@@ -268,7 +271,8 @@ class _FunctionTrace:
         scope, known = self.scope, self.known
         self.bound = bound_methods(known)
         containers = [*containers_changed_by(known), *(container for _, container, _ in self.bound)]
-        with _stores_watched(scope, self.places, self.roots, containers, self.observation, bool(self.numbers)) as self.log, \
+        with _stores_watched(scope, self.places, self.roots, containers, self.observation, bool(self.numbers),
+                             self.store_values) as self.log, \
                 lifted_lists(scope), types_asked(known, scope.flow is not None and scope.flow.graph.lifts_lists):
             self.log.numbers = self.numbers.numbers(self.before)
             self.log.counting = counting_containers(known.found, containers, self.places.reads)
@@ -313,15 +317,14 @@ class _FunctionTrace:
         check_bound(self.bound, log)
         self.state = StateArrays(scope, self.observation, self.arrays, after, self.numbers, self.trees)
         filled = changed_arguments(self.nodes, self.traced, self.given, self.signature)
-        self.stores = stores = stores_of(self.places, log, after, scope, arrays_in(self.result, self.updates))
+        self.stores = stores = stores_of(self.places, log, after, scope, arrays_in(self.result, self.updates),
+                                           given={**self.trees.templates(), **templates_of_arrays(self.traced)})
         self.own, self.kept, self.changed = check_side_effects(
             self.before, after, self.places, stores.keys, log.depending(), log.missed(), log.depending() & stores.numbers, stores.kept,
             scope.outside(), self.state.is_next, self.trees.inside, self.numbers.inputs().keys())
         again, self.others = stored_again([source for source in self.changed if id(source.holder) not in stores.numbers], self.before,
                                           scope.outside(), stores.make)
-        stores.make.given = self.of_arguments
-        self.changes = tuple(change_of_argument(node, scope, self.given, self.signature, stores.make) for node in filled)
-        stores.make.given = {}
+        self.changes = self.changes_of_arguments(filled, stores.make)
         stores.make.relate()
         if stores.make.are_related([each.source.value for each in self.kept if each.is_next]):
             raise TraceError("the compiled function stores an array and a view of it, and the next call reads both, which share memory "
@@ -386,6 +389,60 @@ class _FunctionTrace:
         for each in reversed(changed):
             each.restore()
 
+    def store_values(self, after: Reachability, log: ContainerLog) -> bool:
+        """Store the values of this call where the function stored values of the trace before it raised an exception; False if there is
+        nothing of the kind, or if they are not known."""
+        scope, places, signature = self.scope, self.places, self.signature
+        values = scope.root.values
+        if values is None or not isinstance(scope.builder, GraphBuilder):
+            return False
+        scope.root.keep_wrapper = None      # there is no program that would make them
+        try:
+            filled = changed_arguments(self.nodes, self.traced, self.given, signature)
+            stores = stores_of(places, log, after, scope, (), of_regions=True, given=templates_of_arrays(self.traced))
+            if stores.others and scope.wrappers:
+                return False
+            _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
+                                               log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False,
+                                               of_program=False)
+            again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], places.before,
+                                    scope.outside(), stores.make)
+            changes = self.changes_of_arguments(filled, stores.make)
+            stores.make.relate()
+            written = [(taken.array, taken.cell) for taken in scope.taken.values() if taken.cell.written]
+            written += [(array, argument) for argument, array in zip(self.arguments, signature.memory(), strict=True)
+                        if argument is not None and argument.written]
+            contents = [(array, values.array(argument.value, scope.builder)) for array, argument in written]
+            results = [_value_in_call(values, array, scope) for array in stores.make.arrays]
+        except (TraceError, UnknownValueError):
+            return False
+        places.take_back(after, stores.keys)
+        log.restore(stores.numbers)
+        for each in again:      # what changes its place is read where it was
+            if isinstance(each.place, Source):
+                key = each.place.key
+                rebind(each.place.read, places.before[key].held if key in places.before else MISSING)
+        for array, content in contents:
+            plain = np.ndarray.view(array, np.ndarray)
+            if scope.known_arrays is not None:
+                scope.known_arrays.written.setdefault(id(array), (array, plain.copy()))
+            plain[...] = content
+        made: dict[int, Any] = {ARGUMENTS: signature.arguments}
+        stored = [(each, each.value(results, made)) for each in (*stores.values, *again)]
+        items = [(change, change.content(results, made)) for change in changes]
+        for each, value in stored:
+            each.store(value)
+        for change, content in items:
+            change.store(signature.arguments, content)
+        return True
+
+    def changes_of_arguments(self, filled: Sequence[Node], make: TemplateMaker) -> tuple[ContainerChange, ...]:
+        """What calls change in containers among the arguments. Raises `TraceError` if they cannot."""
+        given, make.given = make.given, self.of_arguments
+        changes = tuple(change_of_argument(node, self.scope, self.given, self.signature, make) for node in filled)
+        make.given = given
+        return changes
+
     def find_shown(self) -> None:
         """Find what is shown where decisions on values lead. A function of tensors is traced again then, as one whose calls print, but for
         one that has printed into files: it would do so twice."""
@@ -430,7 +487,8 @@ class _FunctionTrace:
             unread=self.log.unread(stores.numbers),
             restore=partial(restore, (*self.kept, *self.taken_back), self.values_stored, self.log, stores.kept) if restores else _nothing,
             containers=self.changes,
-            returned=changed_in(self.returned, self.changes))
+            returned=changed_in(self.returned, self.changes),
+            stored_params=frozenset(number for number, argument in enumerate(self.arguments) if id(argument) in stores.make.used))
 
 
 def _check_environment(before: Mapping[str, str]) -> None:
@@ -448,9 +506,10 @@ def _check_environment(before: Mapping[str, str]) -> None:
 
 @contextmanager
 def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], containers: Sequence[Any],
-                    observation: AccessLog, traces_again: bool) -> Iterator[ContainerLog]:
+                    observation: AccessLog, traces_again: bool,
+                    store_values: Callable[[Reachability, ContainerLog], bool]) -> Iterator[ContainerLog]:
     """Tell what a function stores, and what it does to `containers`; where the trace is to be made again, as after any error with
-    `traces_again`, take back what it stored, and note what it read."""
+    `traces_again`, take back what it stored, and note what it read; after another exception `store_values`."""
     log = ContainerLog(())
     try:
         with logging_containers(containers) as log, places.marked():
@@ -468,7 +527,7 @@ def _stores_watched(scope: Scope, places: StoredPlaces, roots: Sequence[Any], co
             flow.changes_state = flow.changes_state or bool(places.stored(after)) or bool(log.changes) or bool(places.counted)
         again = again or traces_again or getattr(error, "traces_again", False) or (
             scope.known_arrays is not None and (scope.known_arrays.read or scope.known_arrays.no_call))
-        if again or isinstance(error, Refusal) or not isinstance(error, Exception) or not _store_values(scope, places, after, log):
+        if again or isinstance(error, Refusal) or not isinstance(error, Exception) or not store_values(after, log):
             places.take_back(after)
             log.end_tallies()
             log.restore()
@@ -498,40 +557,6 @@ def _settle(error: BaseException, scope: Scope) -> None:
         error.args = tuple(map(number, error.args))
     for name, held in vars(error).items():
         vars(error)[name] = number(held)
-
-
-def _store_values(scope: Scope, places: StoredPlaces, after: Reachability, log: ContainerLog) -> bool:
-    """Store the values of this call where the function stored values of the trace before it raised an exception; False if there is nothing
-    of the kind, or if they are not known."""
-    values = scope.root.values
-    if values is None or not isinstance(scope.builder, GraphBuilder):
-        return False
-    scope.root.keep_wrapper = None      # there is no program that would make them
-    try:
-        stores = stores_of(places, log, after, scope, (), of_regions=True)
-        if stores.others and scope.wrappers:
-            return False
-        _, _, changed = check_side_effects(places.before, after, places, stores.keys, log.depending(), log.missed(),
-                                           log.depending() & stores.numbers, stores.kept, scope.outside(), lambda *_: False)
-        again, _ = stored_again([source for source in changed if id(source.holder) not in stores.numbers], places.before, scope.outside(),
-                                stores.make)
-        stores.make.relate()
-        contents = [(taken.array, values.array(taken.cell.value, scope.builder)) for taken in scope.taken.values() if taken.cell.written]
-        results = [_value_in_call(values, array, scope) for array in stores.make.arrays]
-    except (TraceError, UnknownValueError):
-        return False
-    places.take_back(after, stores.keys)
-    log.restore(stores.numbers)
-    for array, content in contents:
-        plain = np.ndarray.view(array, np.ndarray)
-        if scope.known_arrays is not None:
-            scope.known_arrays.written.setdefault(id(array), (array, plain.copy()))
-        plain[...] = content
-    made: dict[int, Any] = {}
-    stored = [(each, each.value(results, made)) for each in (*stores.values, *again)]
-    for each, value in stored:
-        each.store(value)
-    return True
 
 
 def _value_in_call(values: CallValues, stored: Any, scope: Scope) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -63,7 +64,7 @@ PREVIOUS = [        # what the call before stored, in another place
     "s.prev = [s.cur, {'a': s.cur}]; s.cur = x.sum()", "s.third = s.prev; s.prev = s.cur; s.cur = x.sum()", "s.prev = s.n; s.n += 1",
     "s.n += 1; s.prev = s.n",
     "s.prev = s.cur; s.cur = s.other = x.sum()", "s.prev = s.other; s.cur = s.other = x.sum()",
-    "s.third = s.cur; s.prev = s.cur; s.cur = x.sum()"]
+    "s.third = s.cur; s.prev = s.cur; s.cur = x.sum()", "s.prev = s.cur; s.cur = {'a': np.sin(s.other), 'b': 1.0}; s.other += 1"]
 
 READ = [            # what is computed with, or decides
     "s.prev = s.cur; s.cur = x.sum(); x = x * s.prev", "old = s.cur; s.cur = x.sum(); return x, old",
@@ -268,6 +269,81 @@ def test_stored_arrays_share_memory_as_in_numpy() -> None:
         with pytest.raises(AdjitError, match=message):
             aj.compile(function, backend="interpret")(np.ones(3))
         assert state() == before
+
+
+def test_stored_arguments_are_the_callers() -> None:
+    """And views of them are views of these, whatever the layout: writes by the caller, the program, and through them are seen."""
+    bodies = ["s.last = x\n    return 2 * x", "s.hist.append(x); s.hist.append(x[0])\n    return x.sum()",
+              "r = x.sum() + (0.0 if s.last is None else s.last.sum())\n    s.last = x; x[0] = 5\n    return r",
+              "s.last, s.d['p'] = x, s.last\n    return 0.0 if s.d['p'] is None else s.d['p'].sum()",
+              "if s.win is not None: s.win += x.sum()\n    s.win = x[::2, ::-1].T\n    return 2 * x",
+              "s.win = x.ravel()[2:]\n    return 2 * x",
+              "x += 1\n    s.d['x'] = {'a': x, 'b': x[1:2]}; s.win = x.T\n    return x.sum()"]
+    layouts: list[Callable[[Any], Any]] = [np.copy, np.asfortranarray, lambda a: np.repeat(np.repeat(a, 2, 0), 2, 1)[::2, ::2]]
+
+    def run(body: str, layout: Callable[[Any], Any], compiled: bool) -> list[Any]:
+        function, state = make("s = SimpleNamespace(last=None, hist=[], d={}, win=None)", body, "vars(s)")
+        s, call, found = function.__globals__["s"], aj.compile(function, backend="interpret") if compiled else function, list[Any]()
+        for number in range(3):
+            x = layout(np.arange(12.0).reshape(4, 3) + number)
+            found.append(plain(call(x)))
+            x[:, 1] *= 2
+            if s.win is not None:
+                s.win[...] += 1
+            found += [state(), plain(x), s.last is x]
+        return found
+
+    for body in bodies:
+        for number, layout in enumerate(layouts if 'win' in body else layouts[:1]):
+            assert run(body, layout, True) == run(body, layout, False), (body, number)
+
+
+def test_a_donated_argument_that_is_stored_is_not_overwritten() -> None:
+    s = SimpleNamespace(last=None)
+
+    @aj.compile(donate=("x",))
+    def step(x: Any) -> Any:
+        s.last = x
+        return x * 2 + 1
+
+    for _ in range(2):
+        x = np.ones(1000)
+        assert step(x)[0] == 3.0
+        assert s.last is x
+        assert x[0] == 1.0
+
+
+def test_a_call_that_raises_leaves_what_it_did() -> None:
+    """Arrays that change their places, lists of which it reads the length, and what it wrote to arguments and put into them."""
+    setup = "s = SimpleNamespace(a=np.zeros(3), b=np.ones(3), t=0.0, p=None, l=[1.0])"
+    bodies = ["s.a, s.b = s.b, s.a", "s.a, s.b = s.b, 2 * s.a + x; s.t += x.sum()", "s.p, s.a = s.a, 2 * x", "s.l.append(s.l[-1])",
+              "x *= 2; s.p = x",
+              "x['w'] = 2 * x['w']; x['l'].append(x['w'].sum()); x['v'][0] = 9"]
+    for body in bodies:
+        found = []
+        for compiled in (False, True):
+            function, state = make(setup, f"{body}\n    if s.t < 20: raise ValueError('bad')", "vars(s)")
+            call, left = aj.compile(function, backend="interpret") if compiled else function, list[Any]()
+            held: Any = {"w": np.ones(2), "l": [], "v": np.zeros(2)}
+            for scale in (1.0, 1.0, 2.0):
+                x = held if "'w'" in body else scale * np.array([1.0, 2.0, 3.0])
+                with suppress(ValueError):
+                    call(x)
+                left += [plain(x), state()]
+            found.append(left)
+        assert found[0] == found[1], body
+
+
+def test_a_call_that_is_refused_takes_back_what_a_defaultdict_made() -> None:
+    body = "if x.sum() > 0: s.n += 3\n    s.new = x * 1.0; e['a'].append(np.zeros(3)); s.l.append(float(len(e['a'])))\n    x = x + s.new"
+    function, state = make("s = SimpleNamespace(n=0, new=None, l=[]); e = defaultdict(list)", body, "(vars(s), dict(e))")
+    compiled, before = aj.compile(function, backend="interpret"), state()
+    for _ in range(3):
+        try:
+            compiled(np.ones(3))
+        except AdjitError:
+            assert state() == before
+        before = state()
 
 
 def test_a_call_that_raises_changes_state_once() -> None:

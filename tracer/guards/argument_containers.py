@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from adjit.ir.errors import ArgumentError
+from adjit.tracer.array import TracedArray
 from adjit.tracer.guards.source import MISSING, Source, is_scalar
 from adjit.tracer.guards.templates import ARGUMENTS, Template, TemplateMaker
 from adjit.tracer.trees import children_of, with_children
@@ -143,6 +144,11 @@ def change_of(node: Node, name: str, make: TemplateMaker) -> ContainerChange:
 def templates_of_arguments(arguments: Any) -> dict[int, Template]:
     """Templates of the arguments and their parts, by identity."""
     return {id(value): partial(read_argument, path) for path, value in objects_of(arguments) if path and not is_scalar(value)}
+
+
+def templates_of_arrays(arguments: Any) -> dict[int, Template]:
+    """Templates of the traced arrays among the arguments, by identity: what a function stores is the caller's array."""
+    return {id(value): partial(read_argument, path) for path, value in objects_of(arguments) if isinstance(value, TracedArray)}
 
 
 def containers_in(result: Any, known: Mapping[int, Path]) -> Returned:

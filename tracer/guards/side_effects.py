@@ -64,7 +64,7 @@ def take_back_traced(before: Mapping[Key, Source], after: Reachability, outside:
 def check_side_effects(before: Mapping[Key, Source], after: Reachability, places: StoredPlaces,
                        stored: Collection[Key], depending: Collection[int], missed: Collection[int], again: Collection[int],
                        kept_in: Collection[int], outside: Collection[int], is_next: Callable[[Source, Any], bool],
-                       inside: Collection[int] = (), inputs: Collection[Key] = ()
+                       inside: Collection[int] = (), inputs: Collection[Key] = (), of_program: bool = True
                        ) -> tuple[set[Key], tuple[KeptValue, ...], tuple[Source, ...]]:
     """Return the keys of sources that the function changes, and that its result does not depend on; and values that it keeps where it
     reads: whether the result depends on what the call before kept shows in another trace. What each call stores before it reads it, with a
@@ -75,7 +75,7 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
     place. Places in `inputs` had traced numbers: one that has its number from before was bound to it anew, which is to be stored, too.
 
     Raises `TraceError` if the length of a list changed during the trace, and the function reads it for more than to change it; for such a
-    number the refusal is with the kept values.
+    number the refusal is with the kept values. Nor where there will be no program, `of_program`: the call raises an exception.
     Other sources that the function changes and reads are compared with their values before the trace: a container that is filled once (a
     memo, an attribute that was None) costs one more trace, and a function that draws from an iterator is traced at each call.
     """
@@ -140,6 +140,8 @@ def check_side_effects(before: Mapping[Key, Source], after: Reachability, places
                 continue
             refusal = partial(_changed, source, then, reads.names(source.path) or places.is_reset(source), after.codes)
             if source.path.startswith(_DESCRIBED):
+                if not of_program:
+                    continue
                 _take_numbers_back(before, after)
                 raise refusal()
             kept.append(KeptValue(source, held, refusal=refusal))

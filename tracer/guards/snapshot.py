@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +13,7 @@ from adjit.tracer.guards.source import Source, rebind
 Written = dict[int, tuple[np.ndarray, np.ndarray]]
 """Arrays that were written to, by identity, each with its elements before."""
 
-_KINDS = (list, deque, dict, set)
+_KINDS = (list, deque, dict, set, defaultdict, OrderedDict, Counter)
 
 
 class Snapshot:

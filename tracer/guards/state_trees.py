@@ -14,7 +14,7 @@ from typing import Any
 
 from adjit.tracer.array_checks import is_ndarray
 from adjit.tracer.guards.source import MISSING, NO_ATTRIBUTES, Source, own_attributes, read_item, read_slot, read_within, rebind, same
-from adjit.tracer.guards.templates import is_plain, slots_of_class
+from adjit.tracer.guards.templates import Template, is_plain, slots_of_class
 
 Key = tuple[str, int]
 Part = tuple[Any, ...]
@@ -139,6 +139,10 @@ class StateTrees:
             found.append(part)
         return (kind, names, tuple(found))
 
+    def templates(self) -> dict[int, Template]:
+        """Templates of the containers, by identity: the next call finds another one in the place, which moves as this one does."""
+        return {id(root.value): partial(_read, root.read) for root in self._roots.values() if not isinstance(root.value, tuple)}
+
     def sources_of(self, key: Key) -> Iterator[Source]:
         """The sources of the arrays and numbers in a matched place."""
         waiting = [self._roots[key]]
@@ -149,6 +153,10 @@ class StateTrees:
     def guard(self, source: Source) -> Source:
         """The guard of a matched place: it holds the same kinds of parts."""
         return Source(f"the parts of {source.path}", partial(_has_parts, source.read, self.matched[source.key]), True, source.holder, False)
+
+
+def _read(read: Callable[[], Any], *_: Any) -> Any:
+    return read()
 
 
 def _alike(now: Any, then: Any) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import BuiltinFunctionType, CellType, MethodWrapperType, ModuleType
+from types import BuiltinFunctionType, CellType, MappingProxyType, MethodWrapperType, ModuleType
 from typing import Any, NamedTuple
 
 from adjit.ir.errors import TraceError
@@ -212,12 +212,13 @@ class Stores(NamedTuple):
 
 
 def stores_of(places: StoredPlaces, log: ContainerLog, after: Reachability, scope: Scope, results: Sequence[Any],
-              of_regions: bool = False) -> Stores:
-    """Describe what a trace stored; `results` are the arrays that the function returns. `of_regions`: see `TemplateMaker`."""
+              of_regions: bool = False, given: Mapping[int, Template] = MappingProxyType({})) -> Stores:
+    """Describe what a trace stored; `results` are the arrays that the function returns. `of_regions` and `given`: see `TemplateMaker`."""
     log.leave_out(partial(_is_put_back, places.before.values()))
     stored = places.stored(after)
     counted = places.end_tallies(log)
     make = TemplateMaker(scope.outside(), places.before.values(), results, scope, of_regions)
+    make.given = given
     if not stored and not log.changes and not counted:
         keys = {key for key, source in after.by_key().items() if places.has(source) or _is_uncounted(source, log)}
         return Stores((), make, frozenset(keys | places.uncounted), frozenset(), frozenset())

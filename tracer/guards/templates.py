@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,12 +64,14 @@ class TemplateMaker:
         self.arrays: list[Any] = []
         self._stored: dict[int, tuple[TracedArray, Callable[[], int]]] = {}     # arrays, and the number of the result that each is
         self._views: dict[int, tuple[Callable[[], int], int, tuple[int, ...]]] = {}     # result, first element and strides of views
+        self._given_views: dict[int, _GivenView] = {}       # those of objects that are given
         self.first = len(results)       # number of the first of them; the caller says so once all results are known
         self._of_arrays: dict[int, int] = {}
         self._results = {id(array): number for number, array in enumerate(results)}
         self._kept: dict[int, int] = {}
         self.made: dict[int, Any] = {}
         self.given: Mapping[int, Template] = {}     # templates of objects, by identity, before all others
+        self.used: set[int] = set()         # those that were asked for
         self._numbers: dict[int, int] = {}
         self._templates: dict[int, Template] = {}
 
@@ -77,6 +79,7 @@ class TemplateMaker:
         """Make the template of a value. Raises `NotRepeatableError` if there is none."""
         if id(value) in self.given:
             self.parts.append(("given", list(self.given).index(id(value))))
+            self.used.add(id(value))
             return self.given[id(value)]
         if id(value) in self._numbers:
             number = self._numbers[id(value)]
@@ -146,6 +149,8 @@ class TemplateMaker:
         for array, number in self._stored.values():
             owned.setdefault(id(array if array.alias is None else array.alias.owner), []).append((array, number))
         for group in owned.values():
+            if self._is_given(group):
+                continue
             owner = next((number for array, number in group if array.alias is None), None)
             views = [(array, _places_of(array)) for array, _ in group if array.alias is not None and array.size] if len(group) > 1 else []
             if owner is None:
@@ -161,6 +166,22 @@ class TemplateMaker:
                                      "calls a write to one would not be seen in the other", made_at or find_user_location(),
                                      hint="store a copy, a[k].copy(), or take the view where it is used")
                 self._views[id(array)] = owner, int(places.flat[0]), steps
+
+    def _is_given(self, group: Sequence[tuple[TracedArray, Callable[[], int]]]) -> bool:
+        """True if stored arrays are views of an object that is given: each call makes them of that."""
+        found = dict[int, _GivenView]()
+        for array, _ in group:
+            owner = None if array.alias is None else array.alias.owner
+            if array.alias is None or owner is None or id(owner) not in self.given or owner.dtype != array.dtype or not array.size or (
+                    places := _places_of(array)) is None:
+                return False
+            steps, by_axis = _steps_of(places), _steps_by_axis(places, owner.shape)
+            if steps is None and by_axis is None:
+                return False
+            found[id(array)] = _GivenView(self.given[id(owner)], array.shape, int(places.flat[0]), steps, by_axis, array.alias.certain)
+            self.used.add(id(owner))
+        self._given_views.update(found)
+        return True
 
     def _also(self, view: TracedArray) -> Callable[[], int]:
         """The number of a further result, which is the array that a view is of."""
@@ -230,8 +251,10 @@ class TemplateMaker:
         if isinstance(array, TracedArray) and array.shape:
             self._stored.setdefault(key, (array, number))
 
-        def template(results: Sequence[Any], _: dict[int, Any]) -> Any:
+        def template(results: Sequence[Any], objects: dict[int, Any]) -> Any:
             made = results[number()]
+            if key in self._given_views and (view := self._given_views[key].of(results, objects)) is not None:
+                return view
             if key not in self._views:
                 return made
             of, start, steps = self._views[key]
@@ -325,6 +348,38 @@ def _steps_of(places: np.ndarray) -> tuple[int, ...] | None:
     steps = tuple(int(np.take(places, 1, axis).flat[0] - places.flat[0]) if places.shape[axis] > 1 else 0 for axis in range(places.ndim))
     made = sum((step * index for step, index in zip(steps, np.indices(places.shape), strict=True)), first)
     return steps if np.array_equal(made, places) else None
+
+
+def _steps_by_axis(places: np.ndarray, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
+    """Distances of neighbours along each axis as `_steps_of`, of their indices in an array of a shape: whatever its strides are."""
+    steps = [_steps_of(index) for index in np.unravel_index(places, shape)]
+    return None if None in steps else tuple(zip(*(each for each in steps if each is not None), strict=True))
+
+
+class _GivenView(NamedTuple):
+    """View of an object that is given: its first element and its strides, in elements of an array in C order and, if they are the same for
+    all others, by the axes of the array."""
+
+    whole: Template
+    shape: tuple[int, ...]
+    start: int
+    steps: tuple[int, ...] | None
+    by_axis: tuple[tuple[int, ...], ...] | None
+    certain: bool       # whether it is a view whatever the layout is
+
+    def of(self, results: Sequence[Any], made: dict[int, Any]) -> Any:
+        """The view; None if it is none of the caller's array in the layout that this has."""
+        array = self.whole(results, made)
+        if type(array) is not np.ndarray or not (self.certain or array.flags.c_contiguous):
+            return None
+        if self.by_axis is not None:
+            first = array[tuple(slice(index, None) for index in np.unravel_index(self.start, array.shape))]
+            strides = [sum(step * stride for step, stride in zip(steps, array.strides, strict=True)) for steps in self.by_axis]
+        elif self.steps is not None and array.flags.c_contiguous:
+            first, strides = array.reshape(-1)[self.start:], [step * array.itemsize for step in self.steps]
+        else:
+            return None
+        return np.lib.stride_tricks.as_strided(first, self.shape, strides)
 
 
 def _address(array: np.ndarray) -> int:
