@@ -67,8 +67,9 @@ def find_read(arrays: Sequence[np.ndarray], written: Collection[int], read: Sequ
     for number in written:
         array = arrays[number]
         for path, other in read:
-            if other is not traced.get(number) and isinstance(array, np.ndarray) and np.may_share_memory(array, other) and (
-                    _share(array, other)):
+            plain = np.ndarray.view(other, np.ndarray)      # the trace's own class, where the function made it
+            if other is not traced.get(number) and isinstance(array, np.ndarray) and np.may_share_memory(array, plain) and (
+                    _share(array, plain)):
                 return number, path
     return None
 

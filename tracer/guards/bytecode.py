@@ -30,6 +30,9 @@ MODULES = "sys.modules"
 FORMATS = "str.format()"
 """Mark in the names of code whose texts may name attributes, in fields like `{0.rate}`."""
 
+FIELDS = "dataclasses.replace()"
+"""Mark in the names of code that makes dataclasses of others."""
+
 CLASSES = "type()"
 """Mark in the names of code that reaches the classes of objects."""
 

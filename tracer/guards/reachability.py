@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import dataclasses
 import gc
 import importlib
 import logging
@@ -49,6 +50,7 @@ from adjit.tracer.foreign_arrays import foreign_content, is_foreign_array
 from adjit.tracer.guards.bytecode import (
     CLASSES,
     EVERYTHING,
+    FIELDS,
     FORMATS,
     GLOBALS,
     MEMBERS,
@@ -265,6 +267,8 @@ class _Walk:
         self.found.append(source)
         if source.followed:
             self.follow(source.value, source.path)
+        if source.value is dataclasses.replace:
+            self.names.add(FIELDS)
         if type(source.value) is str:
             if FORMATS in self.names:
                 self.names |= fields_of(source.value)
@@ -672,9 +676,10 @@ class _Walk:
         yield Source(f"the attributes of {path}", partial(set_among, names, holders), frozenset(), holders[0], False)
 
     def is_whole(self, value: Any, kind: type) -> bool:
-        """True if code compares or writes down an object whose class does so by the attributes of the object."""
+        """True if code compares or writes down an object whose class does so by the attributes of the object, or replaces some of them."""
         by_attributes = kind in (SimpleNamespace, loaded("argparse", "Namespace")) or "__dataclass_fields__" in vars(kind)
-        return by_attributes and (id(value) in self.whole_objects or EVERYTHING in self.whole)
+        return (by_attributes and (id(value) in self.whole_objects or EVERYTHING in self.whole)) or (
+            FIELDS in self.names and "__dataclass_fields__" in vars(kind))
 
     def absent(self, value: Any, kinds: Iterable[type], own: Mapping[str, Any], path: str) -> Iterator[Source]:
         """Yield the attributes that code asks for and that are missing in an object and in the user's classes."""
