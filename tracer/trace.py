@@ -432,8 +432,8 @@ class _FunctionTrace:
         items = [(change, change.content(results, made)) for change in changes]
         for each, value in stored:
             each.store(value)
-        for change, content in items:
-            change.store(signature.arguments, content)
+        for change, new in items:
+            change.store(signature.arguments, new)
         return True
 
     def changes_of_arguments(self, filled: Sequence[Node], make: TemplateMaker) -> tuple[ContainerChange, ...]:

@@ -464,3 +464,16 @@ def test_native_programs() -> None:
     for_each({case[1]: (*case, False, "native") for case in (
         (CLASS, "c.n += 1; type(c).t += x.sum()", OF_CLASS), ("d = defaultdict(float)", "d['n'] += x.sum()", "dict(d)"),
         (STATE.format("None"), PREVIOUS[0], "s"), ("o = SimpleNamespace()", "o.mean = x.mean(); x = x - o.mean", "vars(o)"))}, check)
+
+
+def test_a_dataclass_of_which_fields_are_replaced_is_one_program() -> None:
+    """Also of fields that the code does not name, through a local variable, and in a function."""
+    setup = ("from dataclasses import make_dataclass, replace\n"
+             "D = make_dataclass('D', ('w', 'm', ('n', int, 0))); D.__module__ = __name__\n"
+             "def ahead(d): return replace(d, n=d.n + 1)\ns = SimpleNamespace(d=D(np.ones(3), np.zeros(3)))")
+    for body in ("s.d = replace(s.d, n=s.d.n + 1)", "d = s.d; s.d = replace(d, n=d.n + 1, w=d.w + x)", "s.d = ahead(s.d)"):
+        check(setup, f"{body}\n    x = x * s.d.n", "vars(s.d)")
+        compiled = aj.compile(make(setup, f"{body}\n    x = x * s.d.n", "s")[0], backend="interpret")
+        for _ in range(4):
+            compiled(np.ones(3))
+        assert compiled.cache_info().traces == 1, body
