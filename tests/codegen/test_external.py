@@ -190,6 +190,25 @@ def test_archives_find_the_functions_when_they_are_loaded(tmp_path: Path) -> Non
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_lapack_is_loaded_without_the_package_around_it() -> None:
+    """And the package can be imported later: it has the same module, which solves as before."""
+    code = """
+import sys, numpy as np, adjit as aj
+a = np.eye(3) + np.arange(9.0).reshape(3, 3)
+solve = aj.compile(np.linalg.solve)
+before = solve(a, np.ones(3))
+from adjit.codegen.llvm.external import module_of_c
+module = module_of_c("scipy.linalg.cython_lapack")
+assert not {"scipy.linalg", "scipy.linalg.cython_lapack"} & sys.modules.keys()
+import scipy.linalg
+import scipy.linalg.cython_lapack
+assert scipy.linalg.cython_lapack is module is sys.modules["scipy.linalg.cython_lapack"]
+assert np.allclose(scipy.linalg.solve(a, np.ones(3)), before)
+assert (solve(a + 1.0, np.ones(3)) != before).any()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_libraries_for_c_have_code_of_their_own_or_are_refused(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(3, 3)), rng.normal(size=3)
