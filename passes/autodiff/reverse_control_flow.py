@@ -30,6 +30,8 @@ from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.types import I64
 from adjit.passes.autodiff.activity import active_carries
 from adjit.passes.autodiff.partition.split_joint import Partition
+from adjit.passes.options import Options
+from adjit.passes.simplify.loops import eliminate_dead_carries
 
 CHECKPOINT_BYTES = 1 << 22
 MIN_CHECKPOINTS, MAX_CHECKPOINTS = 32, 1024
@@ -387,8 +389,13 @@ def _joint_graph(partition: Partition) -> Graph:
     results = builder.inline(without_effects(partition.forward), params)
     saved = [(results if entry.is_result else params)[entry.index] for entry in partition.saved]
     gradients = builder.inline(partition.backward, (*saved, *cotangents))
-    graph = builder.build(gradients)
-    return graph.with_ops(live_ops(graph))
+    return _needed_parts(builder.build(gradients))
+
+
+def _needed_parts(graph: Graph) -> Graph:
+    """Graph without what its results do not need, within loops and branches too: an array that a loop only writes to is carried by those of
+    an iteration, but their derivatives do not read it."""
+    return eliminate_dead_carries(graph.with_ops(live_ops(graph)), Options())
 
 
 def _needed_carries(body: Graph, joint: Graph, carries: int) -> list[int]:
@@ -396,8 +403,8 @@ def _needed_carries(body: Graph, joint: Graph, carries: int) -> list[int]:
     used = {value for op in joint.ops for value in op.operands}.union(joint.results)
     needed = {index for index in range(carries) if joint.params[index] in used}
     while True:
-        graph = body.with_ops(body.ops, [body.results[index] for index in sorted(needed)])
-        used = {value for op in live_ops(graph) for value in op.operands}.union(graph.results)
+        graph = _needed_parts(body.with_ops(body.ops, [body.results[index] for index in sorted(needed)]))
+        used = {value for op in graph.ops for value in op.operands}.union(graph.results)
         grown = needed.union(index for index in range(carries) if body.params[index] in used)
         if grown == needed:
             return sorted(needed)
@@ -406,6 +413,5 @@ def _needed_carries(body: Graph, joint: Graph, carries: int) -> list[int]:
 
 def _restricted(body: Graph, carries: int, needed: Sequence[int]) -> Graph:
     """Body for the carries `needed` alone."""
-    graph = body.with_ops(body.ops, [body.results[index] for index in needed])
-    return Graph(f"{body.name}_again", (*(body.params[index] for index in needed), *body.params[carries:]), tuple(live_ops(graph)),
-                 graph.results)
+    graph = _needed_parts(body.with_ops(body.ops, [body.results[index] for index in needed]))
+    return Graph(f"{body.name}_again", (*(body.params[index] for index in needed), *body.params[carries:]), graph.ops, graph.results)

@@ -358,7 +358,7 @@ def loops_apart(found: RowGraphs) -> RowGraphs:
             results = tuple(value if is_row else Value(value.type, value.name) for value, is_row in zip(op.results, has_rows, strict=True))
             shared = {value for index, value in enumerate(op.results)
                       if not has_rows[index] and index not in sums and known.results[index] in used}
-            made += [prune(op, shared, Options())] if shared else []
+            made += [prune(op, shared, Options(), {})] if shared else []
             made.append(replace(op, results=results))
             if op is known:
                 loops[made[-1]] = loops.pop(op)

@@ -63,7 +63,7 @@ def simplify_loops(graph: Graph, options: Options) -> Graph:
     return share_equal_regions(eliminate_dead_carries(graph, options))
 
 
-def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
+def eliminate_dead_carries(graph: Graph, options: Options, known: _Known | None = None) -> Graph:
     """Drop the results of loops and branches that nothing uses, and all ops whose results are not needed.
 
     Before:
@@ -91,6 +91,7 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
     """
     if not any(op.name in CONTROL_FLOW for op in graph.ops):
         return graph
+    known = {} if known is None else known
     needed = set(graph.results)
     kept: list[Op] = []
     changed = False
@@ -99,7 +100,7 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
             changed = True
             continue
         if op.name in CONTROL_FLOW:
-            pruned = prune(op, needed, options)
+            pruned = prune(op, needed, options, known)
             changed = changed or pruned is not op
             op = pruned
         needed.update(op.operands)
@@ -107,87 +108,101 @@ def eliminate_dead_carries(graph: Graph, options: Options) -> Graph:
     return graph.with_ops(kept[::-1]) if changed else graph
 
 
-def prune(op: Op, needed: Collection[Value], options: Options) -> Op:
+def prune(op: Op, needed: Collection[Value], options: Options, known: _Known) -> Op:
     """Loop or branch with only those of its results that are in `needed`; the same object if these are all."""
-    if op.name in _PRUNED:      # all results of panels are needed
-        op = _PRUNED[op.name](op, needed)
-    regions = tuple(eliminate_dead_carries(region, options) for region in op.regions)
+    if op.name in _PARTS:      # all results of panels are needed
+        params, inner, kept = _PARTS[op.name](op, needed, known)
+        if len(params) < len(op.operands) or len(kept) < len(op.results):
+            return _restricted(op, params, inner, kept, options, known)
+    regions = tuple(eliminate_dead_carries(region, options, known) for region in op.regions)
     return op if all(new is old for new, old in zip(regions, op.regions, strict=True)) else replace(op, regions=regions)
 
 
-def used_params(graph: Graph, results: Sequence[Value]) -> set[int]:
-    """Indices of the parameters that these results depend on."""
-    used = {value for op in live_ops(graph.with_ops(graph.ops, results)) for value in op.operands}.union(results)
-    return {index for index, value in enumerate(graph.params) if value in used}
+_Known = dict[tuple[Graph, frozenset[Value]], set[int]]
+"""Parameters that results of a graph depend on, as far as they were asked for: loops within loops ask again and again."""
 
 
-def _restrict(graph: Graph, params: Sequence[int], results: Sequence[Value]) -> Graph:
+def used_params(graph: Graph, results: Collection[Value], known: _Known | None = None) -> set[int]:
+    """Indices of the parameters that these results depend on, by way of those results of loops and branches that they depend on: an array
+    that a loop within only writes to says nothing about its other results."""
+    known, key = {} if known is None else known, (graph, frozenset(results))
+    if key not in known:
+        used = set(results)
+        for op in reversed(graph.ops):
+            if not used.isdisjoint(op.results) or is_kept(op):
+                used.update(map(op.operands.__getitem__, _PARTS[op.name](op, used, known)[0]) if op.name in _PARTS else op.operands)
+        known[key] = {index for index, value in enumerate(graph.params) if value in used}
+    return known[key]
+
+
+def _restrict(graph: Graph, params: Sequence[int], results: Sequence[Value], options: Options, known: _Known) -> Graph:
     """Graph with these parameters and results alone."""
-    ops = live_ops(graph.with_ops(graph.ops, results))
-    return Graph(graph.name, tuple(graph.params[i] for i in params), tuple(ops), tuple(results),
-                 tuple(graph.param_roles[i] for i in params))
+    graph = graph.with_ops(graph.ops, results)
+    graph = eliminate_dead_carries(graph.with_ops(live_ops(graph)), options, known)
+    return Graph(graph.name, tuple(graph.params[i] for i in params), graph.ops, graph.results, tuple(graph.param_roles[i] for i in params))
 
 
-def _prune_scan(op: Op, needed: Collection[Value]) -> Op:
+_Parts = tuple[list[int], list[int], list[int]]
+"""Of a loop or branch: its operands, results of its body or its branches, and results of its own that are kept."""
+
+
+def _parts_of_scan(op: Op, needed: Collection[Value], known: _Known) -> _Parts:
     (body,) = op.regions
-    carries, slices = op.attrs["carries"], op.attrs["slices"]
+    carries = op.attrs["carries"]
     first = len(body.results) - carries
     rows = [i for i in range(first) if op.results[i] in needed]
     carried = {i for i in range(carries) if op.results[first + i] in needed}
     while True:
-        results = [body.results[i] for i in (*rows, *(first + i for i in sorted(carried)))]
-        used = used_params(body, results)
+        kept = [*rows, *(first + i for i in sorted(carried))]
+        used = used_params(body, [body.results[i] for i in kept], known)
         grown = carried.union(i for i in used if i < carries)
         if grown == carried:
-            break
+            return sorted({*carried, *used}), kept, kept
         carried = grown
-    params = sorted({*carried, *(i for i in used if i >= carries)})
-    if len(params) == len(body.params) and len(results) == len(body.results):
-        return op
-    positions = (*rows, *(first + i for i in sorted(carried)))
-    attrs = {**op.attrs, "carries": len(carried), "slices": sum(carries <= i < carries + slices for i in params)}
-    return replace(op, operands=tuple(op.operands[i] for i in params), results=tuple(op.results[i] for i in positions),
-                   regions=(_restrict(body, params, results),), attrs=attrs)
 
 
-def _prune_while(op: Op, needed: Collection[Value]) -> Op:
+def _parts_of_while(op: Op, needed: Collection[Value], known: _Known) -> _Parts:
     condition, body = op.regions
-    carries, checkpointed, checkpoints = (op.attrs[name] for name in ("carries", "checkpointed", "checkpoints"))
+    carries, checkpointed = op.attrs["carries"], op.attrs["checkpointed"]
     first = len(op.results) - carries
-    keeps_stacks = any(value in needed for value in op.results[:first])
+    heads = [0, 1] if any(value in needed for value in op.results[:first]) else []
     stacks = [position for position in range(len(checkpointed)) if op.results[2 + position] in needed]
-    tested = used_params(condition, condition.results)
+    tested = used_params(condition, condition.results, known)
     carried = {i for i in tested if i < carries}.union(i for i in range(carries) if op.results[first + i] in needed)
     carried.update(checkpointed[position] for position in stacks)
     while True:
-        results = [body.results[i] for i in sorted(carried)]
-        used = used_params(body, results)
+        order = sorted(carried)
+        used = used_params(body, [body.results[i] for i in order], known)
         grown = carried.union(i for i in used if i < carries)
         if grown == carried:
-            break
+            return (sorted({*carried, *used, *tested}), order,
+                    [*heads, *(2 + position for position in stacks), *(first + i for i in order)])
         carried = grown
-    order = sorted(carried)
-    params = [*order, *(i for i in range(carries, len(body.params)) if i in used or i in tested)]
-    kept = [*((0, 1, *(2 + position for position in stacks)) if keeps_stacks else ()), *(first + i for i in order)]
-    if len(params) == len(body.params) and len(kept) == len(op.results):
-        return op
-    attrs = {**op.attrs, "carries": len(order), "checkpoints": checkpoints if keeps_stacks else 0,
-             "checkpointed": tuple(order.index(checkpointed[position]) for position in stacks)}
-    regions = (_restrict(condition, params, condition.results), _restrict(body, params, results))
-    return replace(op, operands=tuple(op.operands[i] for i in params), results=tuple(op.results[i] for i in kept), regions=regions,
+
+
+def _parts_of_cond(op: Op, needed: Collection[Value], known: _Known) -> _Parts:
+    kept = [i for i, value in enumerate(op.results) if value in needed]
+    used = set[int]().union(*(used_params(region, [region.results[i] for i in kept], known) for region in op.regions))
+    return [0, *(1 + i for i in sorted(used))], kept, kept
+
+
+_PARTS = {"scan": _parts_of_scan, "while_loop": _parts_of_while, "cond": _parts_of_cond}
+
+
+def _restricted(op: Op, params: Sequence[int], inner: Sequence[int], kept: Sequence[int], options: Options, known: _Known) -> Op:
+    """Loop or branch with these operands and results alone; `inner` are the results of its body or its branches."""
+    attrs = dict(op.attrs)
+    if op.name != "cond":
+        carries = attrs["carries"]
+        attrs["carries"] = sum(i < carries for i in params)
+    if op.name == "scan":
+        attrs["slices"] = sum(carries <= i < carries + op.attrs["slices"] for i in params)
+    if op.name == "while_loop":
+        first = len(op.results) - carries
+        attrs["checkpointed"] = tuple(inner.index(op.attrs["checkpointed"][i - 2]) for i in kept if 2 <= i < first)
+        attrs["checkpoints"] = attrs["checkpoints"] if kept and kept[0] < first else 0
+    places = [i - 1 for i in params[1:]] if op.name == "cond" else params
+    regions = [_restrict(region, places, region.results if op.name == "while_loop" and region is op.regions[0] else
+                         [region.results[i] for i in inner], options, known) for region in op.regions]
+    return replace(op, operands=tuple(op.operands[i] for i in params), results=tuple(op.results[i] for i in kept), regions=tuple(regions),
                    attrs=attrs)
-
-
-def _prune_cond(op: Op, needed: Collection[Value]) -> Op:
-    positions = [i for i, value in enumerate(op.results) if value in needed]
-    results = [[region.results[i] for i in positions] for region in op.regions]
-    used = set[int]().union(*(used_params(region, chosen) for region, chosen in zip(op.regions, results, strict=True)))
-    params = sorted(used)
-    if len(params) == len(op.operands) - 1 and len(positions) == len(op.results):
-        return op
-    regions = tuple(_restrict(region, params, chosen) for region, chosen in zip(op.regions, results, strict=True))
-    return replace(op, operands=(op.operands[0], *(op.operands[1 + i] for i in params)), results=tuple(op.results[i] for i in positions),
-                   regions=regions)
-
-
-_PRUNED = {"scan": _prune_scan, "while_loop": _prune_while, "cond": _prune_cond}
