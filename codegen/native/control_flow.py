@@ -47,13 +47,16 @@ from adjit.ir.analysis.buffer_assignment import (
 )
 from adjit.ir.analysis.collective_order import table_of
 from adjit.ir.communicator import ENTERED, LEFT
-from adjit.ir.graph import Op, carried_operands
+from adjit.ir.graph import Op, Slot, carried_operands
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.panels import PANELS_PER_PART, least_rows
 from adjit.ir.ops.traits import CONTROL_FLOW
 
 ASSUMED_TRIP_COUNT = 64
 """Iterations of a `while_loop` that work estimates assume."""
+
+MAX_CALLS_IN_LINE = 8
+"""Steps of a region that is no function of its own: of many, the call costs little, and LLVM takes several times as long for each in line."""
 
 
 def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
@@ -66,6 +69,7 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     text = _RegionBuilder(op, target, programs, memory, shared)
     dealt = is_dealt(op)
     with text.step():
+        text.places = text.new_places()
         if op.name == "panels":
             text.panels(nbytes)
         elif dealt:
@@ -83,11 +87,21 @@ def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_
     functions: dict[str, Definition] = {}
     for program in programs:
         functions.update(program.shared)
-        functions.update({function.name: function for function in program.functions})
+        functions.update({function.name: function for function in program.functions
+                          if function.name != program.entry or not is_in_line(program)})
     functions.update(text.shared)
     declarations = code.declarations.union({MEMCPY}, *(program.declarations for program in programs))
     scratch_bytes = max(program.scratch_bytes for program in programs)
     return (replace(code, shared=functions, declarations=declarations, scratch_bytes=code.scratch_bytes + scratch_bytes),)
+
+
+Pointers = str | list[str]
+"""Pointers to parameters or results of a region: an array in memory, or, of a region that runs in line, values of the step."""
+
+
+def is_in_line(program: ProgramCode) -> bool:
+    """True if the steps of a region are called by the step of its loop."""
+    return not program.checks and len(program.calls) <= MAX_CALLS_IN_LINE and not any(call.parallel for call in program.calls)
 
 
 class _RegionBuilder(StepBuilder):
@@ -99,6 +113,7 @@ class _RegionBuilder(StepBuilder):
         self.programs = programs
         self.memory = memory
         self.inner_scratch = "%scratch"
+        self.places = "null"
 
     def scan(self) -> None:
         op = self.op
@@ -186,12 +201,13 @@ class _RegionBuilder(StepBuilder):
         self.part(places, offset, dealt)
         count = self.load("i64", operands[op.attrs["slices"]])
         used = self.used_parts(count)
-        several = self.compare("sgt", used, 1)
+        with self.if_(self.compare("eq", used, 1)):
+            self.ret("i64", self.call("i64", "@step.part", ("ptr", "%places"), ("i64", 0), ("i64", 1), ("ptr", "%scratch")))
         per_panel = self.programs[0].work
         pool = "null"
         if dealt and per_panel:
             many = self.compare("sge", count, ceil(MIN_PARALLEL_NS * op.attrs["sizes"][0] / per_panel))
-            pool = self.select(self.both(several, many), "ptr", self.pool, "null")
+            pool = self.select(many, "ptr", self.pool, "null")
         self.shared[LAUNCH] = launch_function()
         status = self.call("i64", f"@{LAUNCH}", ("ptr", pool), ("ptr", self.use("@step.part")), ("ptr", "%places"), ("i64", used),
                            ("ptr", "%scratch"))
@@ -215,10 +231,11 @@ class _RegionBuilder(StepBuilder):
         """The function `@step.part`, whose tasks are parts of the rows: a loop for each size of panels. The carried values of the first
         part are the results; those of the others lie behind one another in the op's scratch memory, each `nbytes`, at the offsets
         `places`."""
-        op, outer = self.op, (self.pool, self.inner_scratch)
+        op, outer = self.op, (self.pool, self.inner_scratch, self.places)
         initial, slices, sizes, beginnings = (op.attrs[name] for name in ("initial", "slices", "sizes", "beginnings"))
         rows = len(op.results) - len(initial)
         with self.function("step.part", SIGNATURE, result="i64"):
+            self.places = self.new_places()
             operands, results, scratch = self.argument_pointers()
             count = self.load("i64", operands[slices])
             used = self.used_parts(count)
@@ -239,19 +256,24 @@ class _RegionBuilder(StepBuilder):
                     is_first = self.compare("eq", part, 0)
                     carried = [self.select(is_first, "ptr", own, self.at(scratch, 1, place, (self.sub(part, 1), nbytes)))
                                for own, place in zip(carried, places, strict=True)]
+                leasts = least_rows(sizes, op.attrs["padded"])
                 if beginnings:
-                    few = self.compare("ult", self.sub(count, 1), least_rows(sizes, op.attrs["padded"])[-1 - beginnings] - 1)
+                    few = self.compare("ult", self.sub(count, 1), leasts[-1 - beginnings] - 1)
                     with self.if_(self.not_(few)):
                         self.fill_carried(carried)
                 else:
                     self.fill_carried(carried)
                 for params, _ in arrays:
                     self.set_pointers(params, carried)
-                low, high = (self.mul(self.let(f"udiv i64 {self.mul(whole, at)}, {used}"), sizes[0]) for at in (part, self.add(part, 1)))
-                self.store("i64", low, begin)
-                end = self.select(self.compare("eq", self.add(part, 1), used), "i64", count, high)
-                self.store("i64", end, last)
-                for number, (size, least) in enumerate(zip(sizes, least_rows(sizes, op.attrs["padded"]), strict=True)):
+                self.store("i64", 0, begin)
+                self.store("i64", count, last)
+                with self.if_(self.compare("ne", used, 1)):
+                    following = self.add(part, 1)
+                    low, high = (self.mul(self.let(f"udiv i64 {self.mul(whole, at)}, {used}"), sizes[0]) for at in (part, following))
+                    self.store("i64", low, begin)
+                    self.store("i64", self.select(self.compare("eq", following, used), "i64", count, high), last)
+                end = self.load("i64", last)
+                for number, (size, least) in enumerate(zip(sizes, leasts, strict=True)):
                     panel = partial(self.panel, size=size, operands=operands, results=results, carried=carried, begin=begin, end=end,
                                     memory=memory, spare=spare if least < size else ())
                     if number >= len(sizes) - beginnings:
@@ -259,15 +281,19 @@ class _RegionBuilder(StepBuilder):
                         with self.if_(self.both(few, self.not_(self.either(is_begun, self.compare("slt", count, least))))):
                             other = number + beginnings
                             panel(other, arrays=arrays[other])
+                    if number and leasts[number - 1] <= size + least:       # one at most
+                        with self.if_(self.compare("sge", self.sub(end, self.load("i64", begin)), least)):
+                            panel(number, arrays=arrays[number])
+                        continue
                     with self.loop():
                         with self.if_(self.compare("slt", self.sub(end, self.load("i64", begin)), least)):
                             self.break_()
                         panel(number, arrays=arrays[number])
             self.ret("i64", 0)
-        self.pool, self.inner_scratch = outer
+        self.pool, self.inner_scratch, self.places = outer
 
     def panel(self, number: int, size: int, operands: Sequence[str], results: Sequence[str], carried: Sequence[str],
-              arrays: tuple[str, str], begin: str, end: str, memory: str, spare: Sequence[str]) -> None:
+              arrays: tuple[Pointers, Pointers], begin: str, end: str, memory: str, spare: Sequence[str]) -> None:
         """A panel from row `begin` on, by the region `number`; leaves the row behind it in `begin`. Of fewer rows up to `end` than a panel
         has, copies lie in the memory `spare`, if there is any, the last row repeated."""
         op, region, (params, targets) = self.op, self.op.regions[number], arrays
@@ -368,16 +394,26 @@ class _RegionBuilder(StepBuilder):
         self.pool = self.place(operands + results + 1)
         return pointers[:operands], pointers[operands:-1], pointers[-1]
 
-    def arrays(self, number: int) -> tuple[str, str]:
+    def arrays(self, number: int) -> tuple[Pointers, Pointers]:
         """Arrays of pointers for the parameters and the results of a region."""
-        region = self.op.regions[number]
-        params, targets = (self.alloca("ptr", max(1, len(values))) for values in (region.params, region.results))
-        return params, targets
+        lengths = [max(1, len(values)) for values in (self.op.regions[number].params, self.op.regions[number].results)]
+        if is_in_line(self.programs[number]):
+            params, targets = (["null"] * length for length in lengths)
+            return params, targets
+        return self.alloca("ptr", lengths[0]), self.alloca("ptr", lengths[1])
 
-    def set_pointer(self, array: str, index: int, pointer: str) -> None:
-        self.store("ptr", pointer, self.at(array, "ptr", index))
+    def new_places(self) -> str:
+        """Memory for the arguments of a step of a region that runs in line."""
+        widths = [len(call.args) for program in self.programs if is_in_line(program) for call in program.calls]
+        return self.alloca("ptr", max(widths)) if widths else "null"
 
-    def set_pointers(self, array: str, pointers: Sequence[str | None]) -> None:
+    def set_pointer(self, array: Pointers, index: int, pointer: str) -> None:
+        if isinstance(array, list):
+            array[index] = pointer
+        else:
+            self.store("ptr", pointer, self.at(array, "ptr", index))
+
+    def set_pointers(self, array: Pointers, pointers: Sequence[str | None]) -> None:
         for index, pointer in enumerate(pointers):
             if pointer is not None:
                 self.set_pointer(array, index, pointer)
@@ -411,9 +447,31 @@ class _RegionBuilder(StepBuilder):
             if offset is not None:
                 self.copy(pointer, self.at(scratch, 1, offset), value.type.nbytes)
 
-    def call_region(self, number: int, params: str, targets: str, scratch: str) -> None:
+    def call_steps(self, program: ProgramCode, params: Sequence[str], targets: Sequence[str], scratch: str) -> None:
+        """Run a region in line: its steps, with arguments in memory that those of all such regions share."""
+        pointers = {"param": params, "result": targets}
+        stored: dict[int, str] = {}
+        for call in program.calls:
+            offsets = dict(call.code.offsets)
+            for index, slot in enumerate(call.args):
+                if isinstance(slot, Slot) and slot.space == "pool":
+                    pointer = self.pool
+                elif isinstance(slot, Slot):
+                    base, offset = (scratch, slot.offset) if slot.space == "arena" else (pointers[slot.space][slot.offset], slot.start)
+                    pointer = self.at(base, 1, offset + offsets.get(index, 0))
+                else:
+                    pointer = "null" if slot is None else self.use(f"@{slot}")
+                if stored.get(index) != pointer:
+                    stored[index] = pointer
+                    self.store("ptr", pointer, self.at(self.places, "ptr", index))
+            self.call("i64", f"@{call.function}", ("ptr", self.places), ("i64", 0), ("i64", call.code.tasks), ("ptr", self.inner_scratch))
+
+    def call_region(self, number: int, params: Pointers, targets: Pointers, scratch: str) -> None:
         """Run a region. If the region fails, return its status."""
         program = self.programs[number]
+        if isinstance(params, list) and isinstance(targets, list):
+            self.call_steps(program, params, targets, scratch)
+            return
         status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool),
                            ("ptr", self.inner_scratch))
         if not program.checks:

@@ -26,8 +26,11 @@ SIZES_OF_NARROW_LAYERS = (256, *SIZES_OF_LARGE_LAYERS)
 """The same where the numbers of a row are few beside them."""
 
 NARROW_SIZES = (512, 128, 32, 8, 1)
-"""Rows of panels of functions of few numbers a row: a panel costs 10 to 40 ns besides, and 64 rows of a density take 30. 1,000 rows are 8
+"""Rows of panels of functions of few numbers a row: a panel costs 5 to 20 ns besides, and 64 rows of a density take 30. 1,000 rows are 8
 panels; of 512, 64, 8 and 1 they would be 13."""
+
+SIZES_OF_SHORT_FUNCTIONS = tuple(1 << power for power in range(9, -1, -1))
+"""The same of functions of few operations: 1,000 rows are 6 panels, and 100 are 3 in place of 7."""
 
 SIZES_OF_LOOPS = (64, 32, 8, 1)
 """Rows of panels of functions with loops, of which an iteration costs the same for a few rows as for one: few panels count."""

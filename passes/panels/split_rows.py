@@ -23,7 +23,15 @@ from adjit.ir.errors import Location
 from adjit.ir.graph import WRITABLE_ROLES, Graph, Op, Value, is_kept, needed_ops, number_of, updated_results
 from adjit.ir.memory_sizes import aligned
 from adjit.ir.ops.control_flow import COUNT
-from adjit.ir.ops.panels import MOST_PARTS, NARROW_SIZES, PANEL_SIZES, SIZES_OF_LARGE_LAYERS, SIZES_OF_LOOPS, SIZES_OF_NARROW_LAYERS
+from adjit.ir.ops.panels import (
+    MOST_PARTS,
+    NARROW_SIZES,
+    PANEL_SIZES,
+    SIZES_OF_LARGE_LAYERS,
+    SIZES_OF_LOOPS,
+    SIZES_OF_NARROW_LAYERS,
+    SIZES_OF_SHORT_FUNCTIONS,
+)
 from adjit.ir.row_number import emit_number
 from adjit.ir.types import TensorType
 from adjit.passes.panels.align_rows import loops_apart
@@ -47,6 +55,9 @@ MIN_PARTS = 4
 
 MIN_LARGE_BYTES = 1 << 14
 """Bytes of sums, or of what rows are multiplied with, from which they are large."""
+
+MAX_OPS_OF_ALL_SIZES = 40
+"""Most ops of a function of few numbers a row that has panels of every power of two rows."""
 
 MAX_OPS_OF_MANY_SIZES = 300
 """Ops of a function from which there are but three sizes of panels, each of which is code for all of them: 1,300 ops of a loop of 100 steps
@@ -117,7 +128,7 @@ class _Split:
             if op in self.needed:
                 self._classify(op)
         if self._is_narrow():
-            self.sizes = NARROW_SIZES
+            self.sizes = SIZES_OF_SHORT_FUNCTIONS if len(self.needed) <= MAX_OPS_OF_ALL_SIZES else NARROW_SIZES
         elif _is_large(self.sums) or self._has_large_products():
             nbytes = sum(self.graphs.type_for(value, SIZES_OF_NARROW_LAYERS[0]).nbytes for value in self.rows)
             if len(self.needed) <= MAX_OPS_OF_MANY_SIZES:
