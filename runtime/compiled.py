@@ -358,7 +358,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         signature = self._signature(fun, args, kwargs)
         program, _ = self._native(fun, args, kwargs, signature)
         why = self._rows.why_refused(signature) if not program.loops_over_rows else (
-            f"it has programs of their own for fewer than {program.least_rows} rows" if program.least_rows > 1 else "")
+            program.least_rows > 1 and f"it has programs of their own for fewer than {program.least_rows} rows{program.about_few_rows}")
         if why or not program.loops_over_rows:
             raise ExportError(f"{function_name(self.fun)} has no ONNX model for any number of rows: "
                               f"{why or 'its arrays of rows have none'}", find_user_location(),
@@ -613,7 +613,7 @@ class CompiledFunction(MadeOfFunction, Generic[P, R]):
         assert self._rows is not None
         try:
             program = row_program.compile_row_program(fun, signature, self.compile_options, reason)
-            return program if self._rows.serves(signature, program.least_rows, program.trace.in_order) else None
+            return program if self._rows.serves(signature, program) else None
         except RowsMixed as mixed:
             self._rows.refuse(signature, mixed.reason, mixed.location)
             return None

@@ -110,6 +110,7 @@ class Program:
     loops_over_rows: int = 0        # loops over panels of rows, of a program for any number of rows
     least_rows: int = 0
     about_rows: str = ""            # how the program came to be for one number of rows, or for any
+    about_few_rows: str = ""        # why not for fewer than `least_rows`
 
     def __post_init__(self) -> None:
         self.donating = "donated" in self.param_roles

@@ -56,7 +56,7 @@ ASSUMED_TRIP_COUNT = 64
 """Iterations of a `while_loop` that work estimates assume."""
 
 MAX_CALLS_IN_LINE = 8
-"""Steps of a region that is no function of its own: of many, the call costs little, and LLVM takes several times as long for each in line."""
+"""Most steps of a region that is no function of its own: beside many the call costs little, and LLVM takes times as long in line."""
 
 
 def lower_control_flow(op: Op, shared: Mapping[int, int], target: Target, lower_graph: LowerGraph) -> tuple[StepCode, ...]:
@@ -447,7 +447,7 @@ class _RegionBuilder(StepBuilder):
             if offset is not None:
                 self.copy(pointer, self.at(scratch, 1, offset), value.type.nbytes)
 
-    def call_steps(self, program: ProgramCode, params: Sequence[str], targets: Sequence[str], scratch: str) -> None:
+    def call_steps(self, program: ProgramCode, params: Pointers, targets: Pointers, scratch: str) -> None:
         """Run a region in line: its steps, with arguments in memory that those of all such regions share."""
         pointers = {"param": params, "result": targets}
         stored: dict[int, str] = {}
@@ -469,7 +469,7 @@ class _RegionBuilder(StepBuilder):
     def call_region(self, number: int, params: Pointers, targets: Pointers, scratch: str) -> None:
         """Run a region. If the region fails, return its status."""
         program = self.programs[number]
-        if isinstance(params, list) and isinstance(targets, list):
+        if isinstance(params, list) or isinstance(targets, list):
             self.call_steps(program, params, targets, scratch)
             return
         status = self.call("i64", f"@{program.entry}", ("ptr", params), ("ptr", targets), ("ptr", scratch), ("ptr", self.pool),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -119,12 +120,13 @@ def programs_for(fun: Callable[..., Any], signature: CallSignature, compile_opti
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A trace of a function, its graph for any number of rows, from `least` on, and the operation that this is the forward half of, with
-    the program's result for each of the operation's; if it is one."""
+    """A trace of a function, its graph for any number of rows, from `least` on (`why` not for fewer), and the operation that this is the
+    forward half of, with the program's result for each of the operation's; if it is one."""
 
     trace: SizedTrace
     program: RowProgram
     least: int
+    why: RowsMixed | None
     order: tuple[int, ...] | None
     operation: RowOperation | None = None
 
@@ -152,7 +154,7 @@ def _compile(found: _Found, signature: CallSignature, compile_options: CompileOp
     return Program(
         general, general_trace, program.graph.param_roles, pipeline, compiled.executable, inputs, compile_options.backend, threads,
         milliseconds, reason, verify, tensors, loops_over_rows=program.loops, least_rows=least,
-        about_rows=_about(compile_options, program, least))
+        about_rows=_about(compile_options, program, least, found.why), about_few_rows=_because(found.why))
 
 
 class _Tracer:
@@ -229,14 +231,18 @@ def _split(tracer: _Tracer) -> _Found:
     connected = traces[0].captured is not None and is_connected(traces[0].captured.effects)
     program = None if connected else _split_once(aligned, keeps, options)
 
-    def serves(size: int) -> bool:
-        return _serves(aligned, traces[0], size, partial(tracer.trace, size), choices, options)
-
-    least = next((size for size in FEW_ROWS if serves(size)), min(TRACED_SIZES))
-    if least == FEW_ROWS[0] and serves(1):
-        least = 1
+    least, why = min(TRACED_SIZES), None
+    for size in FEW_ROWS:
+        special = _special_case(aligned, traces[0], size, partial(tracer.trace, size), choices, options)
+        if special is None:
+            least = size
+            break
+        why = special
+    if least == FEW_ROWS[0]:
+        why = _special_case(aligned, traces[0], 1, partial(tracer.trace, 1), choices, options)
+        least = least if why else 1
     if program is not None and traces[0].captured is None:
-        return _Found(traces[0], program, least, None)
+        return _Found(traces[0], program, least, why, None)
     with probing(TRACED_SIZES[0], choices):
         # as the tensors are now: what was done to them before is taken back
         kept = tracer.trace(TRACED_SIZES[0], keep=True)
@@ -244,15 +250,16 @@ def _split(tracer: _Tracer) -> _Found:
     try:
         aligned = _align([kept, *traces[1:]], TRACED_SIZES, options)
         if connected:
-            return _split_halves(aligned, kept, least, keeps, tracer.compile_options)
+            return _split_halves(aligned, kept, (least, why), keeps, tracer.compile_options)
         program = _split_once(aligned, keeps, options)
-        return _Found(kept, program, least, kept.order if kept.order is None else tuple(map(program.result_number, kept.order)))
+        return _Found(kept, program, least, why, kept.order if kept.order is None else tuple(map(program.result_number, kept.order)))
     except BaseException:
         kept.captured.undo()
         raise
 
 
-def _split_halves(aligned: RowGraphs, kept: SizedTrace, least: int, keeps: bool, options: CompileOptions) -> _Found:
+def _split_halves(aligned: RowGraphs, kept: SizedTrace, least: tuple[int, RowsMixed | None], keeps: bool, options: CompileOptions
+                  ) -> _Found:
     """The forward half of a function whose results have a gradient, and the operation that it belongs to. Loops were rolled, or cannot
     be."""
     assert kept.captured is not None
@@ -264,7 +271,7 @@ def _split_halves(aligned: RowGraphs, kept: SizedTrace, least: int, keeps: bool,
         raise RowsMixed("its results require grad, and depend on no tensor that does")
     sized = SizedOperations(sizes, operations, _counters(aligned), tuple(aligned.numbers.values()))
     program, order, operation = row_halves(sized, kept.updates, keeps)
-    return _Found(kept, program, least, order, operation)
+    return _Found(kept, program, *least, order, operation)
 
 
 def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram:
@@ -296,17 +303,29 @@ def _check_reads(probe: RowProbe) -> None:
             raise RowsMixed("Python computes a number from the number of rows that is the same for those that are traced", location)
 
 
-def _serves(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], choices: Sequence[bool], options: Options
-            ) -> bool:
-    """True if so few rows are no special case."""
+def _special_case(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], choices: Sequence[bool],
+                  options: Options) -> RowsMixed | None:
+    """Why so few rows are a special case; None if they are none."""
     try:
         with probing(NO_ROWS, choices):
             few = trace()
         _check_alike(first, few)
-    except RowsMixed:
-        return False
+    except RowsMixed as mixed:
+        return mixed
     made = aligned.graph_for(size)
-    return _key(made) == _key(few.graph) or _key(_simplified(made, options)) == _key(_simplified(few.graph, options))
+    if _key(made) == _key(few.graph):
+        return None
+    made, found = _simplified(made, options), _simplified(few.graph, options)
+    if _key(made) == _key(found):
+        return None
+    pairs = zip_longest(made.ops, found.ops)
+    differs = next((two or one for one, two in pairs if not one or not two or _form(one) != _form(two)), None)
+    rows = "one row" if size == 1 else f"{size} rows"
+    return RowsMixed(f"other operations run for {rows}", None if differs is None else differs.loc)
+
+
+def _form(op: Op) -> Hashable:
+    return op.name, attributes_key(op.attrs), *(value.type for value in op.results)
 
 
 def _key(graph: Graph) -> Hashable:
@@ -426,9 +445,13 @@ def _with_traced(pipeline: Any, graph: Graph) -> PipelineResult:
     return PipelineResult({**pipeline.graphs, "traced": graph, "adjoint": graph}, pipeline.records)
 
 
-def _about(compile_options: CompileOptions, program: RowProgram, least: int) -> str:
+def _because(why: RowsMixed | None) -> str:
+    return "" if why is None else f", because {why.reason}" + ("" if why.location is None else f", at {why.location.describe()}")
+
+
+def _about(compile_options: CompileOptions, program: RowProgram, least: int, why: RowsMixed | None) -> str:
     *larger, single = program.sizes
-    few = "" if least == 1 else f"; fewer than {least} rows have programs of their own"
+    few = "" if least == 1 else f"; fewer than {least} rows have programs of their own{_because(why)}"
     loops = "one loop" if program.loops == 1 else f"{program.loops} loops"
     return (f"one program for any number of rows of {', '.join(sorted(compile_options.batch))}: {loops} over panels of "
             f"{', '.join(map(str, larger))} and {single} rows{few}")

@@ -51,7 +51,7 @@ class RowCalls:
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
         self.refused: dict[Hashable, tuple[str, Location | None]] = {}
-        self._needs: dict[Hashable, tuple[int, Collection[int]]] = {}
+        self._needs: dict[Hashable, tuple[int, Collection[int], str]] = {}
         self._leaves: dict[Hashable, tuple[int, ...]] = {}
 
     def general(self, signature: CallSignature) -> CallSignature | None:
@@ -59,14 +59,14 @@ class RowCalls:
         found = self._general(signature)
         return None if found is None or found.key in self.refused or not self._is_served(found) else found
 
-    def serves(self, signature: CallSignature, least: int, in_order: Collection[int]) -> bool:
-        """Note that calls of a general signature have one program from `least` rows on, if the leaves `in_order` are C-contiguous. True if
-        this call has."""
-        self._needs[signature.key] = least, in_order
+    def serves(self, signature: CallSignature, program: Program) -> bool:
+        """Note that calls of a general signature have one program, from its least number of rows on, if the leaves that it takes in order
+        are C-contiguous. True if this call has."""
+        self._needs[signature.key] = program.least_rows, program.trace.in_order, program.about_few_rows
         return self._is_served(signature)
 
     def _is_served(self, signature: CallSignature) -> bool:
-        least, in_order = self._needs.get(signature.key, (1, ()))
+        least, in_order, _ = self._needs.get(signature.key, (1, (), ""))
         return least <= signature.rows <= MOST_ROWS and all(signature.leaves[index].flags.c_contiguous for index in in_order)
 
     def _general(self, signature: CallSignature) -> CallSignature | None:
@@ -95,9 +95,9 @@ class RowCalls:
             return ""
         found = self.refused.get(general.key)
         if found is None:
-            least, _ = self._needs.get(general.key, (1, ()))
+            least, _, why = self._needs.get(general.key, (1, (), ""))
             several = f"a program for each number of rows of {', '.join(sorted(self.names))}"
-            return f"{several} below {least}: from there on one program serves all" if general.rows < least else ""
+            return f"{several} below {least}{why}: from there on one program serves all" if general.rows < least else ""
         reason, location = found
         where = "" if location is None else f", at {location.describe()}"
         return f"a program for each number of rows of {', '.join(sorted(self.names))}, because {reason}{where}"

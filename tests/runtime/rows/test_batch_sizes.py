@@ -504,6 +504,11 @@ def test_one_row_may_be_a_special_case() -> None:
     for size in (2, 5, 1, 9, 1):
         assert compiled(X[:size]).shape == np.squeeze(X[:size, :1]).shape
     assert compiled.cache_info().traces == 2
+    line = compiled.__wrapped__.__code__.co_firstlineno
+    for x in (X[:1], X):
+        compiled(x)
+        assert "because other operations run for one row, at " in compiled.explain()
+        assert f"test_batch_sizes.py:{line} in" in compiled.explain()
     alone = aj.compile(lambda x: np.squeeze(x[:, :1]), batch="x")
     assert alone(X[:1]).shape == ()
     assert alone(X[:2]).shape == (2,)
