@@ -339,7 +339,7 @@ def _gathering(method: Function) -> Function:
 
     @functools.wraps(method)
     def gather(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if switches.devices or not self.ndim or is_tracing():
+        if not self.ndim or (switches.devices and not is_tracing()):
             return checked_first(self, *args, **kwargs)
         try:
             return from_start(self, *args, **kwargs)

@@ -12,7 +12,7 @@ from adjit.ir.types import is_complex, is_float
 from adjit.tracer import lowering, random
 from adjit.tracer.array import TracedArray, as_traced, wrap
 from adjit.tracer.functions import composites, creation, special
-from adjit.tracer.promotion import dtype_argument
+from adjit.tracer.promotion import dtype_argument, is_weak
 from adjit.tracer.registry import FUNCTIONS, special_function
 from adjit.tracer.user_location import find_user_location
 
@@ -101,13 +101,14 @@ def frac(x: Array) -> Array:
 
 
 def clamp(x: Array, min: Array = None, max: Array = None) -> Array:
-    """`x` no smaller than `min` and no larger than `max`. The derivative is 1 between the bounds and at them, else 0."""
+    """`x` no smaller than `min` and no larger than `max`. At a bound the derivative is 0 if that is a number; a tensor shares it equally
+    with `x`."""
     x = as_traced(x)
     if min is None and max is None:
         raise ValueError("clamp: at least one of min and max is given")
-    for bound, outside in ((min, np.less), (max, np.greater)):
+    for bound, beyond, nearer in ((min, np.less_equal, np.maximum), (max, np.greater_equal, np.minimum)):
         if bound is not None:
-            x = np.where(outside(x, bound), bound, x)
+            x = np.where(beyond(x, bound), bound, x) if is_weak(as_traced(bound)) else nearer(x, bound)
     return x
 
 

@@ -11,7 +11,7 @@ from adjit.eager.functional.reductions import ValuesAndIndices
 from adjit.ir import ops
 from adjit.ir.errors import ArgumentError, ShapeError
 from adjit.ir.graph import Value
-from adjit.ir.types import I64
+from adjit.ir.types import BOOL, I64
 from adjit.tracer import lowering
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.functions.shapes import normalize_axis
@@ -31,8 +31,14 @@ def index_select(x: Array, dim: int, index: Array) -> Array:
     if index.ndim > 1:
         raise ShapeError(f"index_select: the index is a vector, got the shape {index.shape}", find_user_location())
     x = as_traced(x)
-    found = np.take(x, np.reshape(index, (-1,)), axis=dim)
-    return found if x.ndim else found.reshape(())
+    if not x.ndim:
+        return of_vector(index_select, x, dim, index)
+    return wrap(ops.take(x.value, _from_start(np.reshape(index, (-1,))), axis=normalize_axis(dim, x.ndim)))
+
+
+def _from_start(index: Array) -> Value:
+    """Indices of which none may be negative: it is out of range then, as in PyTorch."""
+    return lowering.convert(index.value, I64)
 
 
 def of_vector(function: Any, x: Array, dim: int, *args: Any, **kwargs: Any) -> Array:
@@ -47,8 +53,9 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -
     if not x.ndim:
         return of_vector(index_add, x, dim, index, source, alpha)
     along = normalize_axis(dim, x.ndim)
-    indices = lowering.wrapped_index(as_traced(index).value, x.shape[along])
-    return wrap(ops.scatter_add(x.value, indices, (source if alpha == 1 else alpha * source).value, axis=along))
+    if x.dtype == BOOL:     # a sum of bools tells whether one is True
+        return index_add(x.astype(I64), dim, index, source.astype(I64), alpha) != 0
+    return wrap(ops.scatter_add(x.value, _from_start(as_traced(index)), (source if alpha == 1 else alpha * source).value, axis=along))
 
 
 def gather(x: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
@@ -96,11 +103,12 @@ def scatter_add(x: Array, dim: int, index: Array, src: Array) -> Array:
     x, index = as_traced(x), as_traced(index)
     if not x.ndim:
         return of_vector(scatter_add, x, dim, index, src)
+    if x.dtype == BOOL:     # a sum of bools tells whether one is True
+        return scatter_add(x.astype(I64), dim, index, as_traced(src).astype(I64)) != 0
     along = _check_index_array("scatter_add", x, dim, index)
     corner = _corner(index.shape, along)
     updates: Array = np.broadcast_to(_sources("scatter_add", src, index, x), index.shape)
-    indices = lowering.wrapped_index(index.value, x.shape[along])
-    added = wrap(ops.scatter_add_along_axis(x[corner].value, indices, updates.value, axis=along))
+    added = wrap(ops.scatter_add_along_axis(x[corner].value, _from_start(index), updates.value, axis=along))
     if added.shape == x.shape:
         return added
     written = np.copy(x)

@@ -161,13 +161,15 @@ def logsumexp(x: Array, dim: Dim = None, keepdim: bool = False) -> Array:
 def softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:
     """`exp(x) / sum(exp(x))` over `dim`, without overflow."""
     x = as_traced(x)
-    return composites.softmax(x if dtype is None else x.astype(dtype), dim)
+    x = x if dtype is None else x.astype(dtype)
+    return composites.softmax(x, dim) if x.size else x
 
 
 def log_softmax(x: Array, dim: int = -1, dtype: Any = None) -> Array:
     """`log(softmax(x))` over `dim`, without overflow or loss of precision."""
     x = as_traced(x)
-    return composites.log_softmax(x if dtype is None else x.astype(dtype), dim)
+    x = x if dtype is None else x.astype(dtype)
+    return composites.log_softmax(x, dim) if x.size else x
 
 
 def norm(x: Array, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False) -> Array:

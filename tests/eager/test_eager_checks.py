@@ -67,6 +67,14 @@ def test_functions_that_take_indices_refuse_negative_ones(name):
     assert isinstance(caught.value, AdjitError)
 
 
+@pytest.mark.parametrize("function", [aj.Tensor.gather, aj.Tensor.index_select,
+                                      lambda x, dim, index: x.index_add(dim, index, index * x[:1]),
+                                      lambda x, dim, index: x.scatter_add(dim, index, index * x[:1])])
+def test_compiled_functions_that_take_indices_refuse_negative_ones(function):
+    with pytest.raises(IndexError, match="out of bounds for axis 0 with size 3"):
+        aj.compile(function)(aj.arange(3), 0, aj.tensor([-1]))
+
+
 ERRORS = {
     "Embedding": (IndexError, lambda: aj.nn.Embedding(3, 2)(aj.tensor([7]))), "gather": (IndexError, lambda: X.gather(0, PLACES + 7)),
     "axis": (np.exceptions.AxisError, lambda: X.sum(5)), "sizes": (ValueError, lambda: X.reshape(-1, -1)),

@@ -294,3 +294,37 @@ def test_norms_of_halves_are_computed_in_four_bytes() -> None:
         for unit in (aj.nn.functional.normalize(x, dim=0), x / x.norm(dim=0)):
             np.testing.assert_allclose(unit.detach().float().numpy(), [0.6, 0.8, 0.0], rtol=4e-3)
         np.testing.assert_allclose(aj.nn.functional.cosine_similarity(x, x, dim=0).item(), 1.0, rtol=8e-3)
+
+
+@pytest.mark.parametrize(("clamp", "gradient"), [
+    (lambda x: x.clamp(0.0, 6.0), [0, 0, 1, 0, 0]), (lambda x: x.clamp(min=0), [0, 0, 1, 1, 1]),
+    (lambda x: x.clip(max=6.0), [1, 1, 1, 0, 0]),
+    (lambda x: x.clamp_min(0.0), [0, 0, 1, 1, 1]), (lambda x: x.clamp(aj.zeros(5), 6.0 * aj.ones(5)), [0, 0.5, 1, 0.5, 0]),
+    (lambda x: aj.clamp_max(x, 6.0 * aj.ones(5)), [1, 1, 1, 0.5, 0]), (lambda x: aj.nn.functional.hardtanh(x, 0.0, 6.0), [0, 0, 1, 0, 0])])
+def test_derivative_of_clamp_at_its_bounds(clamp: Callable[[Any], Any], gradient: list[float]) -> None:
+    x = aj.tensor([-1.0, 0.0, 1.0, 6.0, 7.0], requires_grad=True)
+    clamp(x).sum().backward()
+    assert x.grad.tolist() == gradient
+
+
+def test_derivatives_of_clamp_by_its_bounds() -> None:
+    x, low, high = (aj.tensor(values, requires_grad=True) for values in ([0.0, 1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]))
+    x.clamp(low, high).sum().backward()
+    assert [y.grad.tolist() for y in (x, low, high)] == [[0.5, 0.5, 0], [0.5, 0, 0], [0, 0.5, 1]]
+    assert x.clamp(low, aj.tensor(float("nan"))).isnan().all()
+
+
+def test_sums_of_bools_at_indices_are_bools() -> None:
+    x, index, yes = aj.zeros(3, dtype=aj.bool), aj.tensor([0, 0, 1]), aj.ones(3, dtype=aj.bool)
+    for made in (x.scatter_add(0, index, yes), x.index_add(0, index, yes), aj.compile(aj.scatter_add)(x, 0, index, yes)):
+        assert made.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0,)])
+def test_softmax_of_no_elements(shape: tuple[int, ...]) -> None:
+    x = aj.zeros(shape, requires_grad=True)
+    for function in (aj.softmax, aj.log_softmax, aj.nn.functional.softmax, aj.nn.functional.log_softmax, aj.nn.functional.softmin):
+        made = function(x, dim=-1)
+        made.sum().backward()
+        assert made.shape == x.grad.shape == shape
+        assert made is not x

@@ -176,7 +176,8 @@ def softmax(input: Array, axis: Any = None, *, dim: Any = None, dtype: Any = Non
     array([0.5, 0.5])
     """
     axis = dimension(axis, dim, "softmax")
-    return composites.softmax(_converted(input, dtype), -1 if axis is None else axis)
+    x = _converted(input, dtype)
+    return composites.softmax(x, -1 if axis is None else axis) if x.size else x
 
 
 @dispatched
@@ -188,7 +189,8 @@ def log_softmax(input: Array, axis: Any = None, *, dim: Any = None, dtype: Any =
     array([-1000.,     0.])
     """
     axis = dimension(axis, dim, "log_softmax")
-    return composites.log_softmax(_converted(input, dtype), -1 if axis is None else axis)
+    x = _converted(input, dtype)
+    return composites.log_softmax(x, -1 if axis is None else axis) if x.size else x
 
 
 @dispatched
@@ -198,8 +200,7 @@ def softmin(input: Array, axis: Any = None, *, dim: Any = None, dtype: Any = Non
     >>> softmin(np.array([0.0, 1.0]), dim=0).round(4)
     array([0.7311, 0.2689])
     """
-    axis = dimension(axis, dim, "softmin")
-    return composites.softmax(-_converted(input, dtype), -1 if axis is None else axis)
+    return softmax(-_converted(input, dtype), dimension(axis, dim, "softmin"))
 
 
 def _converted(x: Any, dtype: Any) -> Any:

@@ -21,8 +21,8 @@ from adjit.tracer.user_location import find_user_location
 
 
 def _excess(x: Any) -> Any:
-    """`max(x, 0)` with the derivative 1 at 0, as PyTorch's `clamp_min`."""
-    return np.where(x < 0.0, 0.0, x)
+    """`max(x, 0)` with the derivative 0 at 0, as PyTorch's `clamp_min`."""
+    return np.where(x <= 0.0, 0.0, x)
 
 
 def _broadcasting(function: str, *arrays: Any) -> None:

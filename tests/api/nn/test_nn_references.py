@@ -49,7 +49,7 @@ def test_numbers_are_those_of_the_installed_pytorch() -> None:
 
 
 AT_KINKS = "margin_ranking_loss (3,)"
-"""A case at the bound of `clamp`, where the derivative is 0 in PyTorch 2.14 and 1 in versions before it, as here."""
+"""A case at the bound of `clamp`, where the derivative is 0 in PyTorch 2.14 and here, 1 in versions before it."""
 
 
 COMPILED = ("adaptive_max_pool2d", "avg_pool3d", "max_pool3d", "ctc_loss", "embedding_bag", "pdist", "conv_transpose3d")
