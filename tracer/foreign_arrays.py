@@ -66,7 +66,7 @@ def foreign_array(value: Any, path: Callable[[], str]) -> np.ndarray:
     if array.dtype == object:
         raise DTypeError(f"the argument {path()} is a {kind} of Python objects", find_user_location(),
                          hint="convert it first: .to_numpy(float), or columns of one kind")
-    return np.asarray(array, check_array(array, f"the argument {path()}", find_user_location()))
+    return np.asarray(array, check_array(array, lambda: f"the argument {path()}"))
 
 
 def opened(value: Any) -> Any:

@@ -348,7 +348,7 @@ def _as_array(leaf: Any, path: Callable[[], str]) -> Any:
         raise TraceError(f"the argument {path()} is a traced array of a trace that is still under way", find_user_location(),
                          hint="call the compiled function inside of the trace, or return the array first")
     if isinstance(leaf, (np.ndarray, np.generic)):
-        dtype = check_array(leaf, f"the argument {path()}", find_user_location())      # type: ignore[arg-type]
+        dtype = check_array(leaf, lambda: f"the argument {path()}")      # type: ignore[arg-type]
         return np.asarray(leaf, dtype=dtype)
     if isinstance(leaf, (float, complex)):
         return np.asarray(leaf)

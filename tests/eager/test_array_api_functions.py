@@ -1,13 +1,18 @@
 """Every function of the array standard, on tensors and in programs, beside `array_api_strict`, which implements the standard and no more.
 
 The standard's own suite is in no package registry (`test_array_api.py`). This is a table of calls: what each gives has the dtype, the shape
-and the values that the reference gives, for dtypes that the reference takes there, and pairs of them that are promoted.
+and the values that the reference gives, for dtypes that the reference takes there, and pairs of them that are promoted. Further, each
+parameter of the reference's signatures is given by its name, and elementwise functions get shapes that are broadcast, empty ones, and
+infinities, NaN and signed zeros, of which the sign is compared.
 """
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -43,12 +48,17 @@ def _definite(function: Callable[[Any, Any], Any]) -> Case:
     return lambda xp, x: function(xp.linalg, xp.matmul(x, xp.conj(x).T) + xp.eye(3, dtype=x.dtype))
 
 
+OF_ONE = _calls("abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log "
+                "log1p log2 log10 logical_not negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc")
+OF_TWO = _calls("add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide "
+                "greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply "
+                "nextafter not_equal pow remainder subtract")
+
 ONE: dict[str, Case] = {
-    **_calls("abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p "
-             "log2 log10 logical_not negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc nonzero "
-             "unique_all unique_counts unique_inverse unique_values matrix_transpose ones_like zeros_like from_dlpack linalg.diagonal "
-             "linalg.trace linalg.matrix_transpose linalg.svdvals linalg.pinv fft.fft fft.ifft fft.fftn fft.ifftn fft.rfft fft.irfft "
-             "fft.rfftn fft.irfftn fft.hfft fft.ihfft fft.fftshift fft.ifftshift"),
+    **OF_ONE,
+    **_calls("nonzero unique_all unique_counts unique_inverse unique_values matrix_transpose ones_like zeros_like from_dlpack "
+             "linalg.diagonal linalg.trace linalg.matrix_transpose linalg.svdvals linalg.pinv fft.fft fft.ifft fft.fftn fft.ifftn "
+             "fft.rfft fft.irfft fft.rfftn fft.irfftn fft.hfft fft.ihfft fft.fftshift fft.ifftshift"),
     **_calls("linalg.matrix_norm", ord="nuc"), **_calls("linalg.vector_norm", axis=1, ord=3), **_calls("linalg.matrix_rank"),
     **_calls("all any argmax argmin count_nonzero max mean min prod std sum var", axis=1, keepdims=True),
     **_calls("argsort sort", axis=0), **_calls("cumulative_prod cumulative_sum", axis=1, include_initial=True),
@@ -83,9 +93,8 @@ ONE: dict[str, Case] = {
     "zeros": lambda xp, x: xp.zeros((1, 2), dtype=x.dtype)}
 
 TWO: dict[str, Case] = {
-    **_calls("add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide "
-             "greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter "
-             "not_equal pow remainder subtract isin vecdot tensordot broadcast_arrays linalg.tensordot linalg.vecdot"),
+    **OF_TWO,
+    **_calls("isin vecdot tensordot broadcast_arrays linalg.tensordot linalg.vecdot"),
     "linalg.cross": lambda xp, x, y: xp.linalg.cross(x[:, :3], y[:, :3]),
     "linalg.matmul": lambda xp, x, y: xp.linalg.matmul(x, y.T),
     "linalg.outer": lambda xp, x, y: xp.linalg.outer(x[0, :], y[1, :]),
@@ -158,3 +167,168 @@ def test_functions(count: int, exhaustive: bool) -> None:
             if name not in NOT_IN_PROGRAMS:
                 program = aj.compile(lambda given, case=case: [case(np, *arrays) for arrays in given], backend="interpret")
                 _agree(program([arrays for arrays, _ in taken]), [expected for _, expected in taken], name)
+
+
+SHAPES = (((), (2, 3)), ((3, 1), (1, 4)), ((2, 1, 3), (4, 1)), ((0, 3), (1, 3)), ((1,), (0,)), ((2, 3, 2), (2, 3, 2)))
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, np.inf, -np.inf, np.nan, 1e-310, 1e300]
+OF_COMPLEX = _calls("abs add conj equal imag isfinite isinf isnan multiply negative not_equal real sqrt subtract").keys()
+"""Functions of complex numbers whose parts are defined where one of them is infinite or NaN."""
+
+
+def _elementwise(cases: Sequence[tuple[str, Case, list[np.ndarray]]], backend: str = "interpret") -> None:
+    """Calls on tensors, and all of them in one program, beside the reference; zeros have its signs."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        program = aj.compile(lambda given: [case(np, *own) for (_, case, _), own in zip(cases, given, strict=True)], backend=backend)
+        for (name, case, arrays), compiled in zip(cases, program([arrays for *_, arrays in cases]), strict=True):
+            expected = case(strict, *map(strict.asarray, arrays))
+            for found in (case(xp, *map(aj.tensor, arrays)), compiled):
+                _agree(found, expected, name)
+                (one,), (two,) = _arrays(found), _arrays(expected)
+                if two.dtype.kind == "f":
+                    np.testing.assert_array_equal(np.signbit(one[two == 0]), np.signbit(two[two == 0]), name)
+
+
+def _takes(case: Case, arrays: list[np.ndarray]) -> bool:
+    try:
+        case(strict, *map(strict.asarray, arrays))
+    except (IndexError, TypeError, ValueError, np.linalg.LinAlgError):
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_shapes() -> None:
+    random = np.random.default_rng(0)
+    cases = []
+    for (name, case), shapes in itertools.product({**OF_ONE, **OF_TWO}.items(), SHAPES):
+        for dtype in ("float64", "int64", "bool", "complex128"):
+            arrays = [(random.random(shape) * 3).astype(dtype) for shape in (shapes if name in OF_TWO else shapes[:1])]
+            if _takes(case, arrays):
+                cases.append((name, case, arrays))
+                break
+    assert {name for name, *_ in cases} == {*OF_ONE, *OF_TWO}
+    _elementwise(cases)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["interpret", "native"])
+def test_special_values(backend: str) -> None:
+    x, y = np.repeat(SPECIAL, len(SPECIAL)), np.tile(SPECIAL, len(SPECIAL))
+    cases = [(name, case, arrays) for name, case in OF_ONE.items() if _takes(case, arrays := [np.array(SPECIAL)])]
+    cases += [(name, case, arrays) for name, case in OF_TWO.items() if _takes(case, arrays := [x, y])]
+    z = x.astype(complex)
+    z.imag = y
+    cases += [(name, case, arrays) for name, case in {**OF_ONE, **OF_TWO}.items() if name in OF_COMPLEX
+              and (arrays := [z] if name in OF_ONE else [z, z[::-1].copy()])]
+    assert len(cases) > 60
+    _elementwise(cases, backend)
+
+
+MATRICES = np.array([[[4, 1, 0], [1, 3, -1], [0, -1, 2]], [[2, 0.5, 0], [0.5, 1, 0], [0, 0, 5]]])
+ARRAYS = {"obj": MATRICES, "x": MATRICES, "x1": MATRICES, "x2": MATRICES[::-1] + 0.25}
+OTHERS = {"axes": (2, 0, 1), "axis": 1, "destination": 2, "fill_value": 1.5, "indices": np.array([1, 0, 1]), "n": 3, "n_rows": 3, "num": 7,
+          "repeats": 2, "repetitions": (1, 2, 1), "shape": (6, 3), "shift": 1, "source": 0, "start": 1, "stop": 6}
+"""What parameters get that have no default. Arrays have fewer dimensions if the reference takes no such ones."""
+OPTIONS: dict[str, Sequence[Any]] = {
+    "append": [MATRICES], "axes": [(0,), (0, 1), 2], "axis": [0, -1, None, (0, 1)], "copy": [True], "correction": [1, 0.5], "d": [0.5],
+    "descending": [True], "device": [None], "dtype": ["float32", "float64", "complex128"], "endpoint": [False], "full_matrices": [False],
+    "include_initial": [True], "indexing": ["ij"], "invert": [True], "k": [1, -1], "keepdims": [True], "max": [2.0], "min": [0.5],
+    "mode": ["complete"], "n": [2, 5], "n_cols": [5], "norm": ["ortho", "forward"], "num": [4], "offset": [1], "ord": [1, 2, np.inf, "fro"],
+    "prepend": [MATRICES], "rtol": [1e-3], "s": [(2, 4)], "side": ["right"], "sorter": [np.array([0, 1, 2])], "stable": [False, True],
+    "step": [2], "stop": [6], "upper": [True]}
+AS_NUMPY = {"argsort": {"descending"}, "sort": {"descending"}, "fft.fftfreq": {"dtype"}, "fft.rfftfreq": {"dtype"}, "isin": {"invert"}}
+"""Parameters that NumPy's functions lack, and one that the reference ignores."""
+TABLES_ALONE = {"arange", "asarray", "astype", "broadcast_shapes", "can_cast", "empty", "empty_like", "finfo", "from_dlpack", "iinfo",
+                "isdtype", "result_type", "squeeze"}
+"""Functions that need a dtype, shapes, or an axis of one element, or leave values open."""
+
+
+def _by_name(path: str, needed: Sequence[Any], options: dict[str, Any]) -> tuple[Case, list[np.ndarray]]:
+    """A call with options by name, and its arrays."""
+    def filled(xp: Any, left: Iterator[Any], name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [next(left) for _ in value]
+        return next(left) if isinstance(value, np.ndarray) else getattr(xp, value) if name == "dtype" else value
+
+    def case(xp: Any, *arrays: Any) -> Any:
+        left = iter(arrays)
+        positional = [filled(xp, left, "", value) for value in needed]
+        return attrgetter(path)(xp)(*positional, **{name: filled(xp, left, name, value) for name, value in options.items()})
+
+    values = [*needed, *options.values()]
+    return case, [array for value in values for array in (value if isinstance(value, list) else [value]) if isinstance(array, np.ndarray)]
+
+
+def _calls_by_name(path: str) -> list[tuple[str, Case, list[np.ndarray]]]:
+    """Calls of a function that the reference takes: one with each value of each parameter that has a default."""
+    parameters = inspect.signature(attrgetter(path)(strict)).parameters.values()
+    rest = any(one.kind is one.VAR_POSITIONAL for one in parameters)        # meshgrid, broadcast_arrays
+    names = ["x"] if rest else [one.name for one in parameters if one.default is one.empty]
+    named = [(one.name, value) for one in parameters if one.default is not one.empty and one.name not in AS_NUMPY.get(path, ())
+             for value in OPTIONS[one.name]]
+    found = []
+    for like in (MATRICES, MATRICES[0], MATRICES[0, 0], np.arange(3), np.ones(3, complex), MATRICES[0, 0] > 0):
+        given = {name: np.resize(value, like.shape).astype(like.dtype) for name, value in ARRAYS.items()}
+        given["x1"] = np.sort(given["x1"]) if path == "searchsorted" else given["x1"]
+        given |= {**OTHERS, "arrays": [given["x1"], given["x2"]], "condition": given["x"] > 0.5}
+        for options in ({}, *({name: value} for name, value in named)):
+            case, arrays = _by_name(path, [given[name] for name in names], options)
+            if _takes(case, arrays):
+                found.append((f"{path} {options}", case, arrays))
+        if found:
+            break
+    return found
+
+
+def test_parameters_by_name() -> None:
+    """Every parameter of the reference's signatures, beside the arguments that have no default by position."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for path in sorted({*ONE, *TWO} - TABLES_ALONE):
+            cases = [*_calls_by_name(path)]
+            assert cases, path
+            expected = [case(strict, *map(strict.asarray, arrays)) for _, case, arrays in cases]
+            for (name, case, arrays), wanted in zip(cases, expected, strict=True):
+                _agree(case(xp, *map(aj.tensor, arrays)), wanted, name)
+            if path not in NOT_IN_PROGRAMS:
+                program = aj.compile(lambda given, cases=cases: [case(np, *own) for (_, case, _), own in zip(cases, given, strict=True)],
+                                     backend="interpret")
+                _agree(program([arrays for *_, arrays in cases]), expected, path)
+
+
+OPERATORS = {name: getattr(operator, name) for name in [
+    "add", "and_", "eq", "floordiv", "ge", "gt", "iadd", "imul", "ior", "ipow", "isub", "ixor", "le", "lshift", "lt", "matmul", "mod",
+    "mul", "ne", "or_", "pow", "rshift", "sub", "truediv", "xor"]}
+
+
+def _operands() -> Iterator[tuple[str, Case, list[np.ndarray]]]:
+    for (name, function), dtype in itertools.product(OPERATORS.items(), SOME):
+        x, y = _values(dtype, 0), _values(dtype, 1)
+        other = y.T if name == "matmul" else y[:1]
+        yield name, lambda xp, x, y, function=function: function(xp.asarray(x, copy=True), y), [x, other]
+        for number in (True, 3, 1.5, 2j):
+            yield name, lambda xp, x, function=function, number=number: function(xp.asarray(x, copy=True), number), [x]
+            if not name.startswith("i"):
+                yield f"reflected {name}", lambda xp, y, function=function, number=number: function(number, y), [y]
+    for name in ("neg", "pos", "abs", "invert"):
+        for dtype in SOME:
+            yield name, lambda xp, x, name=name: getattr(operator, name)(x), [_values(dtype, 0)]
+
+
+def test_devices_of_new_arrays() -> None:
+    for make in (np.zeros_like, np.ones_like, lambda x, device: np.full_like(x, 2.0, device=device)):
+        for device in (None, "cpu"):
+            program = aj.compile(lambda x, make=make, device=device: make(x, device=device), backend="interpret")
+            np.testing.assert_array_equal(program(MATRICES), make(MATRICES, device=device))
+        with pytest.raises(ValueError, match="Device not understood"):
+            make(aj.tensor(MATRICES), device="gpu")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_operators() -> None:
+    """Of arrays, and of arrays and Python's numbers, from both sides."""
+    cases = [(name, case, arrays) for name, case, arrays in _operands() if _takes(case, arrays)]
+    assert {name.removeprefix("reflected ") for name, *_ in cases} == {*OPERATORS, "neg", "pos", "abs", "invert"}
+    for name, case, arrays in cases:
+        _agree(case(xp, *map(aj.tensor, arrays)), case(strict, *map(strict.asarray, arrays)), name)

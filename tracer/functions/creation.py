@@ -76,8 +76,16 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     return wrap(to_value(operand, target, as_shape(shape)), scalar=False)
 
 
+def _check_device(device: Any) -> None:
+    """Raise NumPy's error for a device that is none of the array's."""
+    if device is not None and str(device) != "cpu":
+        raise ArgumentError(f'Device not understood. Only "cpu" is allowed, but received: {device}', find_user_location(),
+                            hint="leave device= out: the array lies where its program runs")
+
+
 def _like(number: int | None) -> Any:
-    def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
+    def function(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> TracedArray:
+        _check_device(device)
         x = as_traced(a)
         kind = x.dtype if dtype is None else dtype_argument(dtype)
         return in_order_of(_filled(number or 0, kind, x.shape if shape is None else as_shape(shape)), order)
@@ -93,8 +101,10 @@ empty_like = implements(np.empty_like)(_like(None))
 
 
 @implements(np.full_like)
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> TracedArray:
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              device: Any = None) -> TracedArray:
     """Equivalent of `numpy.full_like`."""
+    _check_device(device)
     x = as_traced(a)
     return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 

@@ -42,7 +42,7 @@ def test_every_number_of_ranks(arguments: list[str], exhaustive: bool) -> None:
     if not exhaustive:
         pytest.skip("with --exhaustive")
     for count in (1, 2, 4, 8):
-        assert digest(run_ranks(count, PROGRAM, *arguments).stdout) == undisturbed()
+        assert digest(run_ranks(count, PROGRAM, *arguments, timeout=300).stdout) == undisturbed()
 
 
 def test_a_rank_dies_and_others_go_on(tmp_path: Path, exhaustive: bool) -> None:
