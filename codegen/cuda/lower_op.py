@@ -11,6 +11,7 @@ from adjit.codegen.cuda.arrays.movement import lower_copy, lower_movement, lower
 from adjit.codegen.cuda.arrays.orthogonal import lower_column_order, lower_eigh, lower_qr, lower_qr_raw, lower_svd
 from adjit.codegen.cuda.arrays.reductions import lower_reduction
 from adjit.codegen.cuda.arrays.sorting import lower_sort
+from adjit.codegen.cuda.arrays.sylvester import lower_sylvester
 from adjit.codegen.cuda.arrays.systems import lower_banded_solve
 from adjit.codegen.cuda.arrays.windows import lower_convolution, lower_kernel_gradient, lower_windows
 from adjit.codegen.cuda.fused import lower_alone, lower_fused
@@ -26,7 +27,7 @@ _BY_NAME = {"fused": lower_fused, "matmul": lower_matmul, "matmul_epilogue": low
             "convolution": lower_convolution, "convolution_kernel_gradient": lower_kernel_gradient,
             "iota": lower_alone, "table": lower_table, "cholesky": lower_cholesky, "lu": lower_lu, "lu_inverse": lower_lu_inverse,
             "lu_solve": lower_lu_solve, "triangular_solve": lower_triangular_solve,
-            "eig": lower_eig, "eigvals": lower_eig, "banded_solve": lower_banded_solve,
+            "eig": lower_eig, "eigvals": lower_eig, "banded_solve": lower_banded_solve, "sylvester": lower_sylvester,
             "qr": lower_qr, "qr_raw": lower_qr_raw, "column_order": lower_column_order,
             **dict.fromkeys(("svd", "svdvals"), lower_svd), **dict.fromkeys(("eigh", "eigvalsh"), lower_eigh),
             **dict.fromkeys(("fft", "rfft", "irfft"), lower_fourier),
@@ -52,8 +53,7 @@ def lower_op(op: Op, memory: Memory) -> list[Launch]:
     return [*(lower_check(op) if op.definition.kind is Kind.INDEXING else []), *lowering(op, memory)]
 
 
-_WORDS = {"sylvester": "a solution of Sylvester's equation",
-          **dict.fromkeys(COLLECTIVES, "communication of ranks")}
+_WORDS = dict.fromkeys(COLLECTIVES, "communication of ranks")
 """What users call ops that have no code for devices."""
 
 

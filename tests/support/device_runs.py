@@ -21,13 +21,9 @@ DRIVER = EmulatedDriver()
 """One device for all tests: equal kernels are compiled once."""
 
 
-REFUSED = frozenset(("sylvester",))
-"""Ops without code for devices, besides SciPy's functions and products of bool: docs/devices.md names them."""
-
-
 def device_cases(exhaustive: bool, one_in: int) -> list[Case]:
     """Samples of ops with code for devices: all, or the first one of each op and one in so many of the others."""
-    found = [case for case in op_cases() if case[1].name not in REFUSED and not is_refused(case)]
+    found = [case for case in op_cases() if not is_refused(case)]
     first = {case[1].name: case for case in reversed(found)}
     return found if exhaustive else [case for number, case in enumerate(found) if case is first[case[1].name] or number % one_in == 0]
 

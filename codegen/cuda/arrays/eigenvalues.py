@@ -25,7 +25,7 @@ UNUSUAL = 8
 """Steps for one eigenvalue after which an unusual shift is taken: a power of two."""
 
 
-class _Operand(Matrix):
+class Operand(Matrix):
     """The operand, whose elements are read as complex numbers."""
 
     def get(self, i: Index, j: Index) -> Number:
@@ -47,7 +47,7 @@ def lower_eig(op: Op, memory: Memory) -> list[Launch]:
     thread, block = text.thread(), text.block_number()
     base = text.times(block, size * size)
     h, z, x = (Matrix(text, text.work, text.plus(base, number * matrix), size, 1) for number in range(3))
-    a = _Operand(text, text.given[0], base, size, 1)
+    a = Operand(text, text.given[0], base, size, 1)
     bad = is_bad(text, thread, a, size, size)
     power, inverse = scale_of(text, thread, a, size, size)
     with text.shared_out(thread, size * size) as number:
@@ -55,7 +55,7 @@ def lower_eig(op: Op, memory: Memory) -> list[Launch]:
         h.put(i, j, a.get(i, j) * inverse)
         if with_vectors:
             z.put(i, j, text.real_of(1.0).where(text.compare("eq", i, j), 0.0))
-    s = _Schur(text, thread, h, z if with_vectors else None, size)
+    s = Schur(text, thread, h, z if with_vectors else None, size)
     s.reduce()
     failed = s.solve()
     with text.shared_out(thread, size) as j:
@@ -66,7 +66,7 @@ def lower_eig(op: Op, memory: Memory) -> list[Launch]:
     return text.launched("eig", stack, stack)
 
 
-class _Schur:
+class Schur:
     """A matrix on the way to an upper triangle, and the product of what is applied to it from the right, if that is wanted."""
 
     def __init__(self, text: MatrixText, thread: str, h: Matrix, z: Matrix | None, size: int):
