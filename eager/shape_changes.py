@@ -14,6 +14,7 @@ from adjit.eager.history import check_writable
 from adjit.eager.modes import enable_grad, modes
 from adjit.eager.tensor import Tensor
 from adjit.ir.errors import UnsupportedError
+from adjit.tracer.array import TracedArray
 from adjit.tracer.tracebacks import hide_frames
 from adjit.tracer.user_location import find_user_location
 
@@ -26,7 +27,7 @@ def becomes_view(name: str, function: Callable[..., Any]) -> Callable[..., Tenso
             args, kwargs = arguments.bound(method, function, args, kwargs)
         check_writable(self)
         capture = current_capture()
-        if capture is not None and id(self) in capture.entries:
+        if capture is not None and (id(self) in capture.entries or not isinstance(self.array, TracedArray)):
             raise UnsupportedError(f"{name}: a tensor from outside of the compiled function gets another shape", find_user_location(),
                                    hint=f"x = x.{name.rstrip('_')}(...) makes a view of it")
         before = Tensor.__new__(type(self))

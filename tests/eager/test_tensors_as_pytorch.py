@@ -328,3 +328,18 @@ def test_softmax_of_no_elements(shape: tuple[int, ...]) -> None:
         made.sum().backward()
         assert made.shape == x.grad.shape == shape
         assert made is not x
+
+
+def test_shapes_of_outside_tensors_stay_in_compiled_functions() -> None:
+    x = aj.ones(2, 3)
+
+    def own() -> aj.Tensor:
+        made = aj.tensor(np.ones((2, 3)))
+        made.t_()
+        return made * 2
+
+    assert aj.compile(own)().shape == (3, 2)
+    for function in (lambda: x.t_().sum(0), lambda: x.unsqueeze_(0), lambda: (x * 1, x.t_())):
+        with pytest.raises(aj.errors.UnsupportedError, match="a tensor from outside of the compiled function gets another shape"):
+            aj.compile(function)()
+        assert x.shape == (2, 3)
