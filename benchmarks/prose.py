@@ -80,3 +80,15 @@ METHOD = """## How it is measured
 GPU = """On the {card} ({about}), {date} at commit `{commit}`, by `make bench-cuda`. Times are of many calls between two waits for the card,
 the least of five rounds in which the libraries take turns; "memory" is what the work has to read and write, by that time; "processor" is
 the time in which it launches a call. float32 is float32 in all of them: no TF32."""
+
+GPU_UNTIMED = "Nothing has been measured on a card yet: `make bench-cuda` measures on one, and its times come here."
+
+GPU_COUNTS = """Programs were compiled for a card, and not run (`make bench-cuda-counts`). There are the kernels and graph launches of a
+call; the longest chain of kernels that wait for one another, each of which takes a card some microseconds more; the arrays that all kernels
+read and write, each once a kernel, and the least there could be, arguments and results; the operations of products of matrices; and the
+instructions for each element, by an interpreter of PTX. "Computed" is the least time that follows from these for an {card} by what NVIDIA
+says of it: {bandwidth}, {operations} in float32, {instructions} instructions a second. Nobody measured it: it knows nothing of latency, of
+caches, or of kernels side by side. "Target" is what a call is meant to take when it is measured."""
+
+GPU_PRODUCTS = """Of the instructions of a step along the inner index of a product, multiply-adds are {tiles}. Tiles of a product take turns
+where there are more of them than multiprocessors."""

@@ -261,8 +261,25 @@ def test_the_section_of_a_gpu() -> None:
                                                                    "JAX": {"seconds": 1.4e-3, "cpu": 9e-6, "first": 1.0}}}
     content = {"card": "NVIDIA H200", "about": "132 multiprocessors", "begun": "2026-01-02T03:04", "commit": "abc1234",
                "cells": {"adam": cell, "mlp": {**cell, "bytes": 0, "libraries": {"adjit": cell["libraries"]["adjit"]}}}}
-    title, head, _, rows = gpu_report.parts(content)
-    assert (title, "NVIDIA H200 (132 multiprocessors), 2026-01-02 at commit `abc1234`" in head) == ("## On a GPU", True)
+    head, _, rows = gpu_report.parts(content)
+    assert "NVIDIA H200 (132 multiprocessors), 2026-01-02 at commit `abc1234`" in head
     assert rows.splitlines()[0] == "|  | adjit | JAX | memory | processor | first call | JAX / adjit |"
     assert rows.splitlines()[2:] == ["| `adam` | 700 us | 1.4 ms | 4000 GB/s | 5 us | 500 ms | 2.00 |",
                                      "| `mlp` | 700 us | – | – | 5 us | 500 ms | – |"]
+
+
+def test_what_is_counted_without_a_gpu(tmp_path: Path) -> None:
+    """Times of a card come before what was counted; without a card the page says that nothing was measured."""
+    work = {"about": "A step.", "target": 3e-5, "launches": 1, "kernels": 22, "chain": 10, "bytes": 18_000_000, "least_bytes": 12_000_000,
+            "operations": 209_000_000, "seconds": 1.4e-5}
+    content = {"card": {"name": "H200", "bytes": 4.8e12, "operations": 67e12, "instructions": 33.4e12},
+               "products": {"128 x 128": {"share": 0.866, "operations_a_byte": 32.0}},
+               "works": {"mlp": work, "adam": {**work, "operations": 0, "instructions": 20.5, "target": None}}}
+    (tmp_path / gpu_report.COUNTS).write_text(json.dumps(content))
+    parts = list(gpu_report.section(results(tmp_path / "r.json")))
+    assert parts[0] == "## GPU"
+    assert parts[2].startswith("Nothing has been measured on a card yet: `make bench-cuda`")
+    assert "4.8 TB/s, 67 TFLOP/s in float32, 33.4 T" in parts[2]
+    assert parts[4].splitlines()[2:] == ["| `mlp` | 22 | 1 | 10 | 18 MB | 12 MB | 0.209 | – | 14 us | 30 us |",
+                                         "| `adam` | 22 | 1 | 10 | 18 MB | 12 MB | – | 20.5 | 14 us | – |"]
+    assert "87% in tiles of 128 x 128, 32 operations" in parts[5]
