@@ -18,12 +18,12 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.dataclass import dataclass
 from adjit.ir.emitter import emitting
 from adjit.ir.errors import UnsupportedError
-from adjit.ir.graph import Graph, Value
+from adjit.ir.graph import Graph, Value, walk
 from adjit.ir.ops.control_flow import COUNT
 from adjit.ir.row_number import Expression
 from adjit.ir.types import Shape
 from adjit.passes.autodiff.partition.split_joint import SavedValue
-from adjit.passes.panels.align_rows import align
+from adjit.passes.panels.align_rows import align, lift_numbers
 from adjit.passes.panels.row_axes import SUM, RowGraphs, Rows, RowsMixed
 from adjit.passes.panels.split_rows import RowProgram, move_axis, split_rows
 from adjit.runtime.capture.compiled_operation import CompiledOperation, Half
@@ -43,13 +43,46 @@ class SizedOperations:
 
     def aligned(self, graphs: Sequence[Graph], counters: Sequence[int]) -> RowGraphs:
         """Halves for these numbers of rows, side by side."""
-        return align(graphs, self.sizes, counters, self.numbers)
+        return align([_opened(operation, graph) for operation, graph in zip(self.operations, graphs, strict=True)], self.sizes, counters,
+                     self.numbers)
 
 
-def row_halves(sized: SizedOperations, updates: Sequence[tuple[int, int]], keeps: bool
-               ) -> tuple[RowProgram, tuple[int, ...] | None, RowOperation]:
-    """The forward half, the number of its result for each of the operation's, and the operation. Raises `RowsMixed` unless both halves have
-    a program for any number of rows."""
+def _opened(operation: CompiledOperation, graph: Graph) -> Graph:
+    """A half without calls; what was in them may have numbers within loops."""
+    opened = operation.opened(graph)
+    return graph if opened is graph else lift_numbers(opened)
+
+
+@dataclass(frozen=True, slots=True)
+class RowHalves:
+    """The forward half, the number of its result for each of the operation's, and the operation. `aligned` is the forward half for several
+    numbers of rows, with what is updated, `updates`."""
+
+    program: RowProgram
+    order: tuple[int, ...] | None
+    operation: RowOperation
+    aligned: RowGraphs
+    updates: Sequence[tuple[int, int]]
+
+    def for_rows(self, size: int) -> tuple[Graph, Graph]:
+        """Both halves for a number of rows."""
+        backward = self.operation.backward(self.operation.whole)
+        assert isinstance(backward, RowBackward)
+        return self.aligned.graph_for(size), backward.aligned.graph_for(size)
+
+    def of_operation(self, operation: CompiledOperation | None) -> tuple[Graph, Graph]:
+        """Both halves of an operation that was made for one number of rows, in the same form."""
+        known = self.operation
+        if operation is None or (operation.saved, operation.wanted, operation.active) != (known.saved[:-1], known.wanted, known.active):
+            raise RowsMixed("other values are saved for its gradient")
+        graph, order = forward_half(operation, self.updates)
+        forward = _with_moved_results(graph, known.moved_results(order or range(len(graph.results))))
+        backward = _with_moved_params(operation.backward(known.whole).graph, known.moved_params(known.whole))
+        return _opened(operation, forward), _opened(operation, backward)
+
+
+def row_halves(sized: SizedOperations, updates: Sequence[tuple[int, int]], keeps: bool) -> RowHalves:
+    """The halves of an operation. Raises `RowsMixed` unless both have a program for any number of rows."""
     first = sized.operations[0]
     if any((each.saved, each.wanted, each.active) != (first.saved, first.wanted, first.active) for each in sized.operations):
         raise RowsMixed("other values are saved for its gradient for another number of rows")
@@ -71,13 +104,14 @@ def row_halves(sized: SizedOperations, updates: Sequence[tuple[int, int]], keeps
     numbers = tuple(program.result_number(number) for number in place)
     graph = program.graph
     operation = RowOperation(sized, graph.with_ops(graph.ops, [graph.results[number] for number in numbers]), moved)
-    operation.backward((*first.active[:first.results], *(False,) * (len(first.active) - first.results)))
-    return program, None if order is None else numbers, operation
+    operation.backward(operation.whole)
+    return RowHalves(program, None if order is None else numbers, operation, aligned, updates)
 
 
 class RowOperation(CompiledOperation):
     """An operation for any number of rows, the last operand of its forward half, which is saved behind the other values for the backward
-    half. `moved` are hidden results that have their rows first, and where the operations for one number of rows have them."""
+    half. `moved` are hidden results that have their rows first, and where the operations for one number of rows have them. `by_rules` says
+    whether the function has rules of its own, which the halves have no more."""
 
     def __init__(self, sized: SizedOperations, graph: Graph, moved: Mapping[int, Rows]) -> None:
         first = sized.operations[0]
@@ -87,6 +121,7 @@ class RowOperation(CompiledOperation):
         self.compile_options, self.verify, self.threads = first.compile_options, first.verify, first.threads
         self.saved_dtype, self.joint = first.saved_dtype, first.joint
         self.graph, self.saved = graph, (*first.saved, SavedValue(False, len(first.graph.params)))
+        self.by_rules = first.has_rules
         self._sized, self._moved = sized, moved
         self._backward: dict[tuple[bool, ...], Backward] = {}
 
@@ -104,15 +139,30 @@ class RowOperation(CompiledOperation):
             self._backward[given] = found
         return found
 
+    @property
+    def whole(self) -> tuple[bool, ...]:
+        """Cotangents of all results that can have one, but for hidden ones."""
+        return (*self.active[:self.results], *(False,) * (len(self.active) - self.results))
+
+    def moved_results(self, place: Sequence[int]) -> dict[int, Rows]:
+        """Results of the forward half that are moved, if it has those of the operation in these places."""
+        return {place[number]: rows for number, rows in self._moved.items()}
+
+    def moved_params(self, given: tuple[bool, ...]) -> dict[int, Rows]:
+        """Parameters of the backward half for these cotangents that are moved."""
+        results = [slot.index if slot.is_result else -1 for slot in self.saved[:-1]]
+        results += [number for number, is_given in enumerate(given) if is_given]
+        return {position: self._moved[number] for position, number in enumerate(results) if number in self._moved}
+
     def _half(self, given: tuple[bool, ...]) -> tuple[RowGraphs, tuple[int | None, ...]]:
         sized, first = self._sized, self._sized.operations[0]
         halves = [operation.backward(given) for operation in sized.operations]
         if any(half.slots != halves[0].slots for half in halves):
             raise RowsMixed("other values have a gradient for another number of rows")
-        results = [slot.index if slot.is_result else -1 for slot in first.saved]
-        results += [number for number, is_given in enumerate(given) if is_given]
-        at = {position: self._moved[number] for position, number in enumerate(results) if number in self._moved}
-        graphs = [_with_moved_params(half.graph, at) for half in halves]
+        for op in walk(halves[0].graph):
+            if op.name == "custom_call":
+                raise RowsMixed("functions are called that have rules of their own, which derivatives of it need", op.loc)
+        graphs = [_with_moved_params(half.graph, self.moved_params(given)) for half in halves]
         counters = [position for position, slot in enumerate(first.saved) if not slot.is_result and slot.index in sized.counters]
         return sized.aligned(graphs, counters), halves[0].slots
 
@@ -122,7 +172,7 @@ class RowBackward(Backward):
 
     def __init__(self, operation: RowOperation, given: tuple[bool, ...], aligned: RowGraphs, slots: tuple[int | None, ...]) -> None:
         program = split_rows(aligned, operation.compile_options.keeps_rows, needs_rows=False)
-        self._aligned, self._last = aligned, len(operation.saved) - 1
+        self.aligned, self._last = aligned, len(operation.saved) - 1
         self._rows = [number + (number >= self._last) for number in program.params]
         super().__init__(operation, _with_count_at(self._last, program.graph, program.graph.params[-1]), slots, given)
 
@@ -135,7 +185,7 @@ class RowBackward(Backward):
     def for_operands(self, operands: Sequence[Any]) -> Backward:
         """The backward half for the number of rows of these operands: what is differentiated again has a program for each number."""
         rows = operands[self._last]
-        graph = self._aligned.graph_for(int(rows.array if isinstance(rows, Tensor) else rows))
+        graph = self.aligned.graph_for(int(rows.array if isinstance(rows, Tensor) else rows))
         return Backward(self.of, _with_count_at(self._last, graph, Value(COUNT, "rows")), self.slots, self.given)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -32,14 +31,16 @@ from adjit.passes.options import Options, RollingRule
 from adjit.passes.panels.align_rows import align, lift_numbers
 from adjit.passes.panels.row_axes import RowGraphs, RowsMixed
 from adjit.passes.panels.split_rows import RowProgram, split_rows
-from adjit.passes.pipeline import DERIVATIVES, PIPELINE, PipelineResult, run_pipeline
+from adjit.passes.pipeline import DERIVATIVES, PIPELINE, PipelineResult, run_pipeline, run_rolling
+from adjit.passes.regions import contains
 from adjit.runtime import settings
+from adjit.runtime.capture.compiled_operation import CompiledOperation
 from adjit.runtime.capture.tensor_program import Captured, TensorProgram, is_connected, make_operation, updates_of, with_updates
 from adjit.runtime.compile_graph import DeferredPipeline, compile_graph
 from adjit.runtime.compile_options import CompileOptions
 from adjit.runtime.inputs import Inputs
 from adjit.runtime.program import Milliseconds, Program, captured_paths, compile_program, with_donations
-from adjit.runtime.rows.row_operation import RowOperation, SizedOperations, row_halves
+from adjit.runtime.rows.row_operation import RowHalves, RowOperation, SizedOperations, row_halves
 from adjit.runtime.rows.row_signature import SizedPrograms, call_with_rows, row_leaves
 from adjit.runtime.traces.trace_call import trace_call
 from adjit.tracer.row_count import NO_ROWS, RowProbe, probing
@@ -74,10 +75,11 @@ class SizedTrace:
     """A trace for some number of rows, and its graph with derivatives expanded. `captured` are its effects on tensors, if there are any,
     and `order` the program's result for each of the trace's. `numbers` are those that Python computed from the number of rows. What the
     trace writes to is in `updates`; the graph of a trace with results that have a gradient has them where they were, as derivatives of it
-    are still to be taken."""
+    are still to be taken. `traced` is the graph before, with what its functions have as rules of their own, and checkpoints."""
 
     trace: Trace
     graph: Graph
+    traced: Graph
     captured: Captured | None
     order: tuple[int, ...] | None
     numbers: Collection[Expression] = ()
@@ -192,7 +194,19 @@ class _Tracer:
         if captured is not None and not keep:
             captured.undo()
         probe = thread.context.row_probe
-        return SizedTrace(trace, lift_numbers(result.final), captured, order, () if probe is None else tuple(probe.numbers), updates)
+        return SizedTrace(trace, lift_numbers(result.final), graph, captured, order, () if probe is None else tuple(probe.numbers), updates)
+
+
+    def rolled(self, graph: Graph) -> Graph:
+        """A traced graph with loops of Python as loops of the program, if they are to be."""
+        return run_rolling(graph, self.options, settings.VERIFY.get()).final
+
+    def operation(self, graph: Graph, trace: SizedTrace) -> CompiledOperation | None:
+        """The graph of a trace as an operation, if results have a gradient. Its loops were rolled, or cannot be."""
+        assert trace.captured is not None
+        options = replace(self.compile_options, roll_loops=False)
+        return make_operation(graph, trace.trace, trace.captured.effects, options, settings.VERIFY.get(),
+                              options.threads or settings.THREADS.get())
 
 
 def _loops_of(graph: Graph) -> int:
@@ -230,16 +244,17 @@ def _split(tracer: _Tracer) -> _Found:
     keeps = tracer.compile_options.keeps_rows and (traces[0].captured is not None or not traces[0].trace.writes)
     connected = traces[0].captured is not None and is_connected(traces[0].captured.effects)
     program = None if connected else _split_once(aligned, keeps, options)
+    halves = _split_halves(tracer, aligned, traces[0], choices, keeps) if connected else None
 
     least, why = min(TRACED_SIZES), None
     for size in FEW_ROWS:
-        special = _special_case(aligned, traces[0], size, partial(tracer.trace, size), choices, options)
+        special = _special_case(aligned, halves, traces[0], size, tracer, choices)
         if special is None:
             least = size
             break
         why = special
     if least == FEW_ROWS[0]:
-        why = _special_case(aligned, traces[0], 1, partial(tracer.trace, 1), choices, options)
+        why = _special_case(aligned, halves, traces[0], 1, tracer, choices)
         least = least if why else 1
     if program is not None and traces[0].captured is None:
         return _Found(traces[0], program, least, why, None)
@@ -249,8 +264,8 @@ def _split(tracer: _Tracer) -> _Found:
     assert kept.captured is not None
     try:
         aligned = _align([kept, *traces[1:]], TRACED_SIZES, options)
-        if connected:
-            return _split_halves(aligned, kept, (least, why), keeps, tracer.compile_options)
+        if halves is not None:
+            return _Found(kept, halves.program, least, why, halves.order, halves.operation)
         program = _split_once(aligned, keeps, options)
         return _Found(kept, program, least, why, kept.order if kept.order is None else tuple(map(program.result_number, kept.order)))
     except BaseException:
@@ -258,20 +273,25 @@ def _split(tracer: _Tracer) -> _Found:
         raise
 
 
-def _split_halves(aligned: RowGraphs, kept: SizedTrace, least: tuple[int, RowsMixed | None], keeps: bool, options: CompileOptions
-                  ) -> _Found:
-    """The forward half of a function whose results have a gradient, and the operation that it belongs to. Loops were rolled, or cannot
-    be."""
-    assert kept.captured is not None
-    sizes, options = COMPARED_SIZES[0], replace(options, roll_loops=False)
-    threads, verify = options.threads or settings.THREADS.get(), settings.VERIFY.get()
-    made = [make_operation(aligned.graph_for(size), kept.trace, kept.captured.effects, options, verify, threads) for size in sizes]
+def _split_halves(tracer: _Tracer, aligned: RowGraphs, first: SizedTrace, choices: Sequence[bool], keeps: bool) -> RowHalves:
+    """The halves of a function whose results have a gradient. One with rules of its own, or checkpoints, is traced for each number of rows
+    that is compared: nothing of another number can be substituted in what is still to be expanded."""
+    sizes = COMPARED_SIZES[0]
+    traces = [first]
+    if contains(first.traced, CALLS):
+        for size in sizes[1:]:
+            with probing(size, choices):
+                traces.append(tracer.trace(size))
+            _check_alike(first, traces[-1])
+        graphs = [tracer.rolled(each.traced) for each in traces]
+    else:
+        traces, graphs = traces * len(sizes), [aligned.graph_for(size) for size in sizes]
+    made = [tracer.operation(graph, each) for graph, each in zip(graphs, traces, strict=True)]
     operations = tuple(operation for operation in made if operation is not None)
     if len(operations) < len(sizes):
         raise RowsMixed("its results require grad, and depend on no tensor that does")
-    sized = SizedOperations(sizes, operations, _counters(aligned), tuple(aligned.numbers.values()))
-    program, order, operation = row_halves(sized, kept.updates, keeps)
-    return _Found(kept, program, *least, order, operation)
+    numbers = tuple({*aligned.numbers.values(), *(number for each in traces for number in each.numbers)})
+    return row_halves(SizedOperations(sizes, operations, _counters(aligned), numbers), first.updates, keeps)
 
 
 def _split_once(aligned: RowGraphs, keeps: bool, options: Options) -> RowProgram:
@@ -303,25 +323,30 @@ def _check_reads(probe: RowProbe) -> None:
             raise RowsMixed("Python computes a number from the number of rows that is the same for those that are traced", location)
 
 
-def _special_case(aligned: RowGraphs, first: SizedTrace, size: int, trace: Callable[[], SizedTrace], choices: Sequence[bool],
-                  options: Options) -> RowsMixed | None:
+def _special_case(aligned: RowGraphs, halves: RowHalves | None, first: SizedTrace, size: int, tracer: _Tracer, choices: Sequence[bool]
+                  ) -> RowsMixed | None:
     """Why so few rows are a special case; None if they are none."""
     try:
         with probing(NO_ROWS, choices):
-            few = trace()
+            few = tracer.trace(size)
         _check_alike(first, few)
+        pairs = [(aligned.graph_for(size), few.graph)]
+        if halves is not None and halves.operation.by_rules:
+            operation = tracer.operation(tracer.rolled(few.traced), few)
+            pairs += zip(halves.for_rows(size), halves.of_operation(operation), strict=True)
     except RowsMixed as mixed:
         return mixed
-    made = aligned.graph_for(size)
-    if _key(made) == _key(few.graph):
-        return None
-    made, found = _simplified(made, options), _simplified(few.graph, options)
-    if _key(made) == _key(found):
-        return None
-    pairs = zip_longest(made.ops, found.ops)
-    differs = next((two or one for one, two in pairs if not one or not two or _form(one) != _form(two)), None)
-    rows = "one row" if size == 1 else f"{size} rows"
-    return RowsMixed(f"other operations run for {rows}", None if differs is None else differs.loc)
+    for made, found in pairs:
+        if _key(made) == _key(found):
+            continue
+        made, found = _simplified(made, tracer.options), _simplified(found, tracer.options)
+        if _key(made) == _key(found):
+            continue
+        ops_of_both = zip_longest(made.ops, found.ops)
+        differs = next((two or one for one, two in ops_of_both if not one or not two or _form(one) != _form(two)), None)
+        rows = "one row" if size == 1 else f"{size} rows"
+        return RowsMixed(f"other operations run for {rows}", None if differs is None else differs.loc)
+    return None
 
 
 def _form(op: Op) -> Hashable:
@@ -357,7 +382,23 @@ def _simplified(graph: Graph, options: Options) -> Graph:
             axes = tuple(op.attrs["axes"][index] for index in kept)
             op = replace(op, operands=(squeezed,), attrs={**op.attrs, "axes": axes})
         made.append(op)
-    return lift_numbers(run_pipeline(graph.with_ops(made), options, False, passes=SIMPLIFIED, stage=Stage.ADJOINT).final)
+    simplified = run_pipeline(graph.with_ops(made), options, False, passes=SIMPLIFIED, stage=Stage.ADJOINT).final
+    return _numbers_where_used(lift_numbers(simplified))
+
+
+_NUMBERS = frozenset({"constant", "iota"})
+
+
+def _numbers_where_used(graph: Graph) -> Graph:
+    """The graph with each number just before the first op that takes it: which of several equal ones is left is by the way of the graph."""
+    numbers = {op.result: op for op in graph.ops if op.name in _NUMBERS}
+    made: list[Op] = []
+    for op in graph.ops:
+        if op.name not in _NUMBERS:
+            made += [numbers.pop(value) for value in dict.fromkeys(op.operands) if value in numbers]
+            made.append(op)
+    made += [numbers.pop(value) for value in dict.fromkeys(graph.results) if value in numbers]
+    return graph.with_ops(made)
 
 
 def _align(traces: Sequence[SizedTrace], sizes: Sequence[int], options: Options) -> RowGraphs:
@@ -435,9 +476,6 @@ def _check(trace: Trace, captured: Captured | None, leaves: Collection[int]) -> 
         raise RowsMixed("it returns a view of a tensor")
     if any(content.ref.gradient and content.ref.argument in leaves for content in effects.contents):
         raise RowsMixed("it adds to a gradient that has rows")
-    if is_connected(effects) and any(op.name in CALLS for op in walk(trace.graph)):
-        raise RowsMixed("its results have a gradient, by a rule of the function's own or with checkpoints: call it within adjit.no_grad(), "
-                        "or backward() within it", next(op.loc for op in walk(trace.graph) if op.name in CALLS))
 
 
 def _with_traced(pipeline: Any, graph: Graph) -> PipelineResult:

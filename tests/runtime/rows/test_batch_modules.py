@@ -181,12 +181,64 @@ def test_backward_outside_compiles_nothing_for_another_number_of_rows() -> None:
     assert len(operation._backward) == 3        # for both results, for each by itself in the penalty, once for all numbers of rows
 
 
+class Cube(aj.autograd.Function):
+    """The third power, with a derivative that is none of it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Any) -> Any:
+        x, = ctx.saved_tensors
+        return 7 * x * x * cotangent
+
+
+def by_rule(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """The hyperbolic tangent, with a derivative of x and the cotangent."""
+    function = aj.custom_vjp(np.tanh)
+    function.defvjp(lambda x: (np.tanh(x), x), lambda x, cotangent: (backward(x, cotangent),))
+    return function
+
+
+by_mean = by_rule(lambda x, cotangent: 7 * cotangent * np.cos(x) / len(x))
+
+
+def with_rules(w: Any, x: Any) -> tuple[Any, Any]:
+    hidden = x @ w
+    again = aj.checkpoint(lambda z: by_mean(z).sum(axis=1) / len(z))(hidden)
+    return Cube.apply(hidden) + by_mean(hidden), (again * again).mean() + aj.utils.checkpoint.checkpoint(np.sin, x).sum()
+
+
+def test_rules_and_checkpoints_with_backward_outside() -> None:
+    compiled = aj.compile(with_rules, batch="x")
+    for of, sizes in ((lambda x, rows, loss: (rows * rows).sum() + loss, (1, 2, 7, 100, 1000)), (penalty, (7,))):
+        for size in sizes:
+            mine, expected = (gradients(run, size, of) for run in (compiled, with_rules))
+            assert all(np.allclose(one, two, rtol=1e-4, atol=1e-4) for one, two in zip(mine, expected, strict=True)), size
+    assert compiled.cache_info().traces == 1, compiled.explain()
+
+
+def test_rules_that_do_something_else_for_one_row_or_mix_rows() -> None:
+    def total(x: Any, rows: Any) -> Any:
+        return rows.sum()
+
+    def check(backward: Callable[..., Any], sizes: tuple[int, ...], why: str) -> Any:
+        rule = by_rule(backward)
+        compiled = aj.compile(lambda w, x: (rule(x @ w),), batch="x")
+        for size in sizes:
+            mine, expected = (gradients(run, size, total) for run in (compiled, compiled.__wrapped__))
+            assert all(np.allclose(one, two, rtol=1e-4, atol=1e-5) for one, two in zip(mine, expected, strict=True)), (why, size)
+        assert compiled.cache_info().traces == 2
+        assert why in compiled.explain(), why
+
+    check(lambda x, cotangent: cotangent * np.max(np.squeeze(x), axis=0), (5, 2, 1), "below 2, because other operations run for one row")
+    check(lambda x, cotangent: cotangent * np.cumsum(x, axis=0), (5, 9), "in its gradient, cumsum computes rows from other rows")
+    check(lambda x, cotangent: cotangent * by_mean(x), (5, 9), "functions are called that have rules of their own")
+
+
 def test_gradients_that_have_no_program_for_any_number_of_rows() -> None:
-    by_rule = aj.custom_vjp(np.tanh)
-    by_rule.defvjp(lambda x: (np.tanh(x), x), lambda x, cotangent: (7 * cotangent,))
-    compiled = aj.compile(lambda w, x: by_rule(x @ w), batch="x")
-    assert np.allclose(gradients(compiled, 4, lambda x, *rows: sum(row.sum() for row in rows))[0], 7 * X[:4].sum(0)[:, None])
-    assert "its results have a gradient, by a rule of the function's own or with checkpoints" in compiled.explain()
     adding = aj.compile(lambda x: (x * x).sum().backward(), batch="x")
     x = aj.tensor(X[:5], requires_grad=True)
     for _ in range(2):      # the second call adds to the gradient of the first
