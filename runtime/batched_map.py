@@ -13,10 +13,12 @@ from adjit.ir.builder import GraphBuilder
 from adjit.ir.emitter import current_emitter
 from adjit.ir.errors import ShapeError, TraceError, UnsupportedError
 from adjit.ir.graph import has_effects
+from adjit.ir.thread_context import thread
 from adjit.runtime.control_flow import scan
 from adjit.runtime.transform_arguments import describe
 from adjit.runtime.transforms import transform
 from adjit.runtime.vmap import vmap
+from adjit.tracer.row_count import is_tracked
 from adjit.tracer.tracebacks import user_frames_only
 from adjit.tracer.trees import Tree, flatten, paths, unflatten
 from adjit.tracer.user_location import find_user_location
@@ -56,6 +58,9 @@ def map(f: Callable[[Any], R], xs: Tree, batch: int = 1) -> R:
 
 def _map(f: Callable[[Any], Any], xs: Tree, batch: int) -> Tree:
     count = _count(f, xs)
+    probe = thread.context.row_probe
+    if probe is not None and probe.choose(is_tracked(count)):
+        return vmap(f)(xs)      # of the rows of a panel: panels are the groups, and are dealt to threads
     batch = min(batch, max(count, 1))
     if batch == 1:
         return scan(functools.wraps(f)(lambda _, x: (None, f(x))), None, xs)[1]

@@ -228,7 +228,9 @@ class _LoopAlignment:
             decides = producer.get(decides.operands[0])
         if decides is None or decides.name != "reduce_or" or self.op.attrs["checkpoints"]:
             return False
-        same = _SameValues(test, body, producer, inside)
+        given = dict(zip(test.params[self.carries:], self.op.operands[self.first + self.carries:], strict=True))
+        given |= dict(zip(body.params[self.carries:], given.values(), strict=True))
+        same = _SameValues(test, body, producer, inside, given, self.producer)
         if not all(same(decides.operands[0], mask) for mask in _borrowed(body).values()):
             return False
         for param, value in zip(body.params[:self.carries], body.results, strict=True):
@@ -315,25 +317,34 @@ def _stands_for(value: Value, mask: Value, producer: Mapping[Value, Op]) -> bool
 
 
 class _SameValues:
-    """Whether two values of two regions of the same parameters are computed by the same ops."""
+    """Whether two values of two regions of the same parameters are computed by the same ops. Parameters that no iteration changes are
+    `given` by values around, made by `outside`, several of which may be one."""
 
-    def __init__(self, one: Graph, two: Graph, producer: Mapping[Value, Op], other: Mapping[Value, Op]) -> None:
-        self.producer, self.other = producer, other
+    def __init__(self, one: Graph, two: Graph, producer: Mapping[Value, Op], other: Mapping[Value, Op], given: Mapping[Value, Value],
+                 outside: Mapping[Value, Op]) -> None:
+        self.producer, self.other, self.given, self.outside = producer, other, given, outside
         self.known = dict(zip(one.params, two.params, strict=True))
 
     def __call__(self, value: Value, counterpart: Value) -> bool:
         """True if they are."""
-        left = [(value, counterpart)]
+        left, seen = [(value, counterpart)], set[tuple[Value, Value]]()
         while left:
             one, two = left.pop()
+            if one is two or (one, two) in seen:
+                continue
+            seen.add((one, two))
             if one in self.known:
                 if self.known[one] is not two:
-                    return False
+                    if one not in self.given or two not in self.given:
+                        return False
+                    left.append((self.given[one], self.given[two]))
                 continue
-            made, again = self.producer[one], self.other.get(two)
-            if again is None or made.regions or _key(made) != _key(again):
+            made, again = self.outside.get(one) or self.producer.get(one), self.outside.get(two) or self.other.get(two)
+            if made is None or again is None or made.regions or _key(made) != _key(again) or (
+                    made.results.index(one) != again.results.index(two)):
                 return False
-            self.known[one] = two
+            if one not in self.outside:
+                self.known[one] = two
             left += zip(made.operands, again.operands, strict=True)
         return True
 

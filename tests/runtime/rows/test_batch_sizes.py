@@ -135,6 +135,20 @@ def test_losses_and_gradients(loss: Callable[..., Any]) -> None:
     assert "one program for any number of rows of x, y" in found.explain()
 
 
+def test_maps_over_rows() -> None:
+    """A map over rows is computed for the rows of a panel at a time; one over something else is a loop."""
+    def steps(x: Any) -> Any:
+        return aj.map(lambda row: aj.while_loop(lambda z: np.abs(z * z - row[0] ** 2) > 1e-9, lambda z: 0.5 * (z + row[0] ** 2 / z),
+                                                1.0 + row[1] ** 2), x)
+
+    def loss(w: Any, x: Any) -> Any:
+        found = aj.map(lambda row: {"y": np.tanh(w["c"] @ row) * row.sum(), "z": row[1:]}, x, batch=8)
+        return np.sum(found["y"] ** 2) + np.sum(aj.map(np.sum, w["c"])) + np.sum(found["z"])
+
+    assert made(check(steps, X, rows=(0,), sizes=(1, 2, 7, 100, 1000))) == 1
+    assert made(check(lambda w, x: aj.value_and_grad(loss, argnums=(0, 1))(w, x), W, X, rows=(1,), sizes=(1, 2, 7, 100, 1000))) == 1
+
+
 def test_gradients_of_columns_and_jacobians_of_few_rows() -> None:
     def columns(w: Any, x: Any) -> Any:
         return np.sum(np.tanh((x @ w)[:, [0, 0, 2]]) * x[:, [1, 1, 3]])
