@@ -164,8 +164,17 @@ def randint(key: Array, shape: Shape, low: int | Array, high: int | Array, dtype
 
 def _words(key: Array, count: int, start: int = _DRAWS) -> Array:
     """Draw the generator's words for the counters from `start`: uint64 of shape `(count,)`."""
-    counters: Array = wrap(iota(U64, (count,), 0))
-    return wrap(ops.philox((counters + np.uint64(start)).value, broadcast(_check_key(key).value, (count,))))
+    return words_at(key, wrap(iota(U64, (count,), 0)) + np.uint64(start))
+
+
+def words_at(key: Array, counters: Array) -> Array:
+    """Draw the generator's words for these counters, of uint64."""
+    return wrap(ops.philox(as_traced(counters).value, broadcast(_check_key(key).value, counters.shape)))
+
+
+def uniform_at(key: Array, counters: Array) -> Array:
+    """The elements of `uniform(key, ...)` at these indices of uint64, counted in C order."""
+    return _unit(words_at(key, counters), np.dtype(np.float64))
 
 
 def _unit(words: Array, dtype: Any) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjit.distributions import constraints
 from adjit.distributions.distribution import LOG_2PI, Distribution, Shape, TensorLike, broadcast_all
-from adjit.distributions.gamma_draws import log_gamma_draw
+from adjit.distributions.gamma_draws import gamma_draw
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.tensor_functions import FUNCTIONS
 
@@ -206,7 +206,7 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        half_chi2 = log_gamma_draw((self.df / 2).expand(*shape)).exp()
+        half_chi2 = gamma_draw((self.df / 2).expand(*shape))
         return self.loc + self.scale * randn(shape, dtype=self.df.dtype, device=self.df.device) * (self.df / (2 * half_chi2)).sqrt()       # type: ignore[no-any-return]
 
     def log_prob(self, value: TensorLike) -> Tensor:
@@ -346,7 +346,7 @@ class Gamma(Distribution):
         return self.concentration / self.rate ** 2
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        drawn = log_gamma_draw(self.concentration.expand(*self._extended_shape(sample_shape))).exp() / self.rate
+        drawn = gamma_draw(self.concentration.expand(*self._extended_shape(sample_shape))) / self.rate
         return drawn.clamp(min=float(np.finfo(drawn.dtype).tiny))
 
     def log_prob(self, value: TensorLike) -> Tensor:
@@ -415,7 +415,7 @@ class Beta(Distribution):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        first, second = (log_gamma_draw(each.expand(*shape)) for each in (self.concentration1, self.concentration0))
+        first, second = (gamma_draw(each.expand(*shape), is_log=True) for each in (self.concentration1, self.concentration0))
         eps = float(np.finfo(first.dtype).eps)
         return (first - second).sigmoid().clamp(eps, 1 - eps)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjit.distributions import constraints
 from adjit.distributions.distribution import Distribution, Shape, TensorLike, broadcast_all
-from adjit.distributions.gamma_draws import poisson_quantile
+from adjit.distributions.gamma_draws import poisson_draw
 from adjit.eager.modes import no_grad
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir.errors import ArgumentError
@@ -238,8 +238,7 @@ class Poisson(Distribution):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Draw by the inverse distribution function."""
         with no_grad():
-            rate = self.rate.double().expand(*self._extended_shape(sample_shape))
-            return poisson_quantile(rand(rate.shape, dtype="float64", device=rate.device), rate).to(self.rate.dtype)
+            return poisson_draw(self.rate.expand(*self._extended_shape(sample_shape)))
 
     def log_prob(self, value: TensorLike) -> Tensor:
         x = self._checked(value)

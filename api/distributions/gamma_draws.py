@@ -14,15 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from adjit.eager.any_size import run_on_elements, runs_at_once
 from adjit.eager.apply import apply
+from adjit.eager.call import differentiable
 from adjit.eager.generator import next_key
+from adjit.eager.modes import modes
 from adjit.eager.tensor import Tensor
+from adjit.eager.user_function import Function
 from adjit.ir.ops.arithmetic import add, divide, multiply
 from adjit.ir.ops.creation import full_like
 from adjit.ir.ops.elementwise_math import plus
 from adjit.runtime.control_flow import fori_loop
 from adjit.runtime.custom_vjp import custom_vjp
-from adjit.runtime.transforms import jvp, stop_gradient
+from adjit.runtime.transforms import jvp, stop_gradient, vjp
 from adjit.tracer import random
 from adjit.tracer.array import as_traced, wrap
 from adjit.tracer.region_trace import inlined_once_traced
@@ -43,22 +47,90 @@ _BELOW, _CANDIDATES = 10, 13
 """Numbers below the guess of a Poisson draw, and how many are looked at from there on: a guess is at most 10 too large and 2 too small."""
 
 
-def log_gamma_draw(concentration: Tensor) -> Tensor:
-    """Logarithms of draws of gamma distributions of rate 1: by the inverse distribution function of `concentration + 1`, and a uniform
-    number to the power `1 / concentration`, so that draws of small concentrations do not vanish."""
-    return apply(_drawn, (concentration, next_key()))       # type: ignore[no-any-return]
+def gamma_draw(concentration: Tensor, is_log: bool = False) -> Tensor:
+    """Draws of gamma distributions of rate 1, or their logarithms: by the inverse distribution function of `concentration + 1`, and a
+    uniform number to the power `1 / concentration`, so that logarithms are finite for small concentrations."""
+    key = next_key()
+    if not runs_at_once(concentration):
+        return apply(_drawn, (concentration, key, is_log))      # type: ignore[no-any-return]
+    if modes.grad and differentiable(concentration):
+        return _GammaDraw.apply(concentration, key, is_log)     # type: ignore[no-any-return]
+    return _run(concentration, key, is_log, False)[0]
 
 
-def poisson_quantile(u: Tensor, rate: Tensor) -> Tensor:
-    """The least whole number that a Poisson distribution of this rate does not exceed with probability `u`; both are float64."""
-    return apply(_poisson_quantile, (u, rate))      # type: ignore[no-any-return]
+def poisson_draw(rate: Tensor) -> Tensor:
+    """Draws of Poisson distributions, by their inverse distribution functions."""
+    key = next_key()
+    if not runs_at_once(rate):
+        return apply(_poisson_drawn, (rate, key))       # type: ignore[no-any-return]
+    return run_on_elements(_poisson_elements, rate, _indices(rate), key)[0]
 
 
-def _drawn(concentration: Array, key: Array) -> Array:
+class _GammaDraw(Function):
+    """Operation of the dynamic graph whose two halves are programs for any number of elements."""
+
+    @staticmethod
+    def forward(context: Any, concentration: Tensor, key: np.ndarray, is_log: bool) -> Tensor:
+        drawn, *residuals = _run(concentration, key, is_log, True)
+        context.save_for_backward(concentration, *residuals)
+        context.constants = key, is_log
+        return drawn
+
+    @staticmethod
+    def backward(context: Any, cotangent: Tensor) -> tuple[Tensor, None, None]:
+        (concentration, log_x, rest), (key, is_log) = context.saved_tensors, context.constants
+        if runs_at_once(concentration, cotangent) and not (modes.grad and (differentiable(concentration) or differentiable(cotangent))):
+            gradient, = run_on_elements(_gradient, concentration, log_x, rest, cotangent, is_log=is_log)
+        else:
+            gradient = apply(_pulled_back, (concentration, key, cotangent, is_log))
+        return gradient, None, None
+
+
+def _run(concentration: Tensor, key: np.ndarray, is_log: bool, with_residuals: bool) -> tuple[Tensor, ...]:
+    return run_on_elements(_elements, concentration, _indices(concentration), key, is_log=is_log, with_residuals=with_residuals)
+
+
+def _indices(x: Tensor) -> np.ndarray:
+    return np.arange(x.array.size, dtype=np.uint64).reshape(x.array.shape)
+
+
+def _drawn(concentration: Array, key: Array, is_log: bool) -> Array:
     a = as_traced(concentration).astype(np.float64)
     first, second = (random.uniform(random.fold_in(key, i), a.shape, np.float64) for i in range(2))
-    log_x = _log_quantile(a + 1.0, first)
-    return (log_x + np.log1p(-second) / a).astype(as_traced(concentration).dtype)
+    return _result(_log_quantile(a + 1.0, first) + np.log1p(-second) / a, concentration, is_log)
+
+
+def _elements(concentration: Array, index: Array, key: Array, is_log: bool, with_residuals: bool) -> tuple[Array, ...]:
+    """The same at indices, and what `_gradient` needs, without a rule: that takes as long to trace and compile."""
+    a = as_traced(concentration).astype(np.float64)
+    first, second = (random.uniform_at(random.fold_in(key, i), index) for i in range(2))
+    log_x, rest = _quantile(a + 1.0, first), np.log1p(-second) / a
+    return _result(log_x + rest, concentration, is_log), *((log_x, rest) if with_residuals else ())
+
+
+def _result(logarithm: Array, concentration: Array, is_log: bool) -> Array:
+    return (logarithm if is_log else np.exp(logarithm)).astype(as_traced(concentration).dtype)
+
+
+def _gradient(concentration: Array, log_x: Array, rest: Array, cotangent: Array, is_log: bool) -> tuple[Array]:
+    a = as_traced(concentration).astype(np.float64)
+    slope = _slope(a + 1.0, log_x) - rest / a
+    return (cotangent * (slope if is_log else slope * np.exp(log_x + rest))).astype(as_traced(concentration).dtype),
+
+
+def _pulled_back(concentration: Array, key: Array, cotangent: Array, is_log: bool) -> Array:
+    """The same as a function that has derivatives."""
+    return vjp(lambda a: _drawn(a, key, is_log), concentration)[1](cotangent)[0]
+
+
+def _poisson_drawn(rate: Array, key: Array) -> Array:
+    r = as_traced(rate).astype(np.float64)
+    return _poisson_quantile(random.uniform(key, r.shape, np.float64), r).astype(as_traced(rate).dtype)
+
+
+def _poisson_elements(rate: Array, index: Array, key: Array) -> tuple[Array]:
+    drawn = _poisson_quantile(random.uniform_at(key, index), as_traced(rate).astype(np.float64))
+    return drawn.astype(as_traced(rate).dtype),
 
 
 def _lgamma(x: Array) -> Array:
@@ -136,8 +208,7 @@ def _gamma_cdf(a: Array, x: Array) -> Array:
 # -- draws
 
 
-@custom_vjp
-def _log_quantile(a: Array, u: Array) -> Array:
+def _quantile(a: Array, u: Array) -> Array:
     """log x with P(a, x) = u, for a >= 1: from Wilson and Hilferty's approximation, or a bound from below."""
     a, u = stop_gradient(a), np.maximum(stop_gradient(u), _LEAST)
     cube = np.maximum(1.0 - 1.0 / (9.0 * a) + _normal_quantile(u) / (3.0 * np.sqrt(a)), 1e-100)
@@ -162,12 +233,16 @@ def _forward(a: Array, u: Array) -> tuple[Array, Any]:
 
 
 def _backward(residuals: Any, cotangent: Array) -> tuple[Array, Array]:
+    return cotangent * _slope(*residuals), np.zeros_like(residuals[0])
+
+
+def _slope(a: Array, log_x: Array) -> Array:
     """By the implicit function: -dP(a, x)/da / (x p(a, x))."""
-    a, log_x = residuals
     _, slope = jvp(lambda a: gamma_cdf(a, np.exp(log_x)), (a,), (np.ones_like(a),))
-    return -cotangent * slope * np.exp(-_log_density(a, log_x)), np.zeros_like(a)
+    return -slope * np.exp(-_log_density(a, log_x))
 
 
+_log_quantile = custom_vjp(_quantile)
 _log_quantile.defvjp(_forward, _backward)
 
 

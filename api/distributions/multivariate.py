@@ -10,7 +10,7 @@ import numpy as np
 from adjit import linalg
 from adjit.distributions import constraints
 from adjit.distributions.distribution import LOG_2PI, Distribution, Shape, TensorLike
-from adjit.distributions.gamma_draws import log_gamma_draw
+from adjit.distributions.gamma_draws import gamma_draw
 from adjit.eager.tensor import Tensor, as_tensor
 from adjit.ir.errors import ArgumentError
 from adjit.tensor_functions import FUNCTIONS
@@ -123,7 +123,7 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total ** 2 * (total + 1))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return log_gamma_draw(self.concentration.expand(*self._extended_shape(sample_shape))).softmax(-1)
+        return gamma_draw(self.concentration.expand(*self._extended_shape(sample_shape)), is_log=True).softmax(-1)
 
     def log_prob(self, value: TensorLike) -> Tensor:
         a = self.concentration
