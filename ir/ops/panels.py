@@ -91,7 +91,7 @@ def least_rows(sizes: Sequence[int], padded: bool) -> list[int]:
     """Least rows of a panel of each size: if it may be padded, as many as take longer in smaller panels.
 
     >>> least_rows((64, 16, 8, 2, 1), True)
-    [64, 12, 4, 2, 1]
+    [64, 11, 4, 2, 1]
     """
     if not padded:
         return list(sizes)
