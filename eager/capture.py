@@ -25,6 +25,7 @@ from adjit.ir.types import F64, TensorType
 from adjit.tracer.array import TracedArray, as_traced, traced_array
 from adjit.tracer.array_checks import check_array, is_ndarray
 from adjit.tracer.array_wrapper import DeviceLeaf
+from adjit.tracer.row_count import plain_shape
 from adjit.tracer.scope import Scope, active_scope
 from adjit.tracer.user_location import find_user_location
 
@@ -148,7 +149,7 @@ class Capture:
         elif traced is None:
             root = _root_scope()
             dtype = array.dtype if isinstance(array, (TracedArray, DeviceLeaf)) else check_array(array, "a tensor", find_user_location())
-            type = TensorType(dtype, array.shape)
+            type = TensorType(dtype, plain_shape(array.shape))
             traced = traced_array(new_parameter(root, type, content=array), root, scalar=False)
         before = dict(vars(tensor))
         before.pop("_grad", None)

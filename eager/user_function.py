@@ -20,6 +20,7 @@ from adjit.ir.errors import GraphFreedError, InPlaceError, ShapeError
 from adjit.ir.thread_context import thread
 from adjit.ir.types import TensorType, is_inexact
 from adjit.tracer.functions import creation
+from adjit.tracer.row_count import plain_shape
 from adjit.tracer.scope import active_scope, is_tracing
 from adjit.tracer.user_location import find_user_location
 
@@ -248,4 +249,4 @@ def _is_of_trace() -> bool:
 
 
 def _type(x: Tensor) -> TensorType:
-    return TensorType(x.dtype, x.shape)
+    return TensorType(x.dtype, plain_shape(x.shape))
