@@ -6,8 +6,12 @@ from adjit.codegen.cuda.kernel import Launch
 from adjit.codegen.cuda.target import FLAT_THREADS, WARP
 from adjit.codegen.cuda.writer import Element, KernelWriter, Memory
 from adjit.codegen.native.kernels.block_combine import post_results
+from adjit.codegen.native.kernels.builder import Index
 from adjit.ir.analysis.kernel_schedule import KernelSchedule
 from adjit.ir.graph import Op, Value
+
+PARTS_AHEAD = 8
+"""Parts of a column that a thread loads at a time. With one, 264 parts were as many waits for memory, one after the other."""
 
 
 class FinishWriter(KernelWriter):
@@ -61,13 +65,26 @@ class FinishWriter(KernelWriter):
         return text.over_lanes(lambda a, b: self.combined(op, a, b), loop.values[0], dtype, WARP)
 
     def sum_of_parts(self, op: Op) -> str:
-        """The parts of one column, in the order of the blocks."""
+        """The parts of one column, in the order of the blocks: some are loaded before the first of them is added, as a thread that adds
+        waits for memory."""
         text, dtype = self.text, op.result.type.dtype
-        with text.for_range(0, self.parts, 1, [(text.element(dtype), self.neutral(op))]) as loop:
-            index = text.plus(text.times(loop.counter, self.s.columns), self.starts[0])
-            (part,) = self.load(self.pointers[op.result], dtype, index)
-            loop.following = [self.combined(op, loop.values[0], part)]
-        return loop.values[0]
+        whole = text.let(f"and i64 {self.parts}, {-PARTS_AHEAD}")
+        total = self.neutral(op)
+        rounds: list[tuple[Index, str, int]] = [(0, whole, PARTS_AHEAD), (whole, self.parts, 1)]
+        for first, end, count in rounds:
+            with text.for_range(first, end, count, [(text.element(dtype), total)], empty=True) as loop:
+                parts = [self.part_of_column(op, text.plus(loop.counter, number)) for number in range(count)]
+                (total,) = loop.values
+                for part in parts:
+                    total = self.combined(op, total, part)
+                loop.following = [total]
+            (total,) = loop.values
+        return total
+
+    def part_of_column(self, op: Op, block: Index) -> str:
+        index = self.text.plus(self.text.times(block, self.s.columns), self.starts[0])
+        (part,) = self.load(self.pointers[op.result], op.result.type.dtype, index)
+        return part
 
     def store_columns(self, column: str, values: list[Value]) -> None:
         self.starts = [column]

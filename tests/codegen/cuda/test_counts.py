@@ -6,15 +6,18 @@ as one instruction and is about ten.
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import sys
 
 import numpy as np
 import pytest
-from support.device_kernels import Buffers, interpret, program_of
+from support.device_kernels import Buffers, emulate, interpret, program_of
 from support.project import ROOT
 
 from adjit.codegen.cuda import products
+from adjit.codegen.cuda.ptx import ptx_of
 from adjit.runtime.native.code import native_is_supported
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -76,3 +79,17 @@ def test_counts_of_programs_are_those_of_the_page(name: str, exhaustive: bool) -
     assert found == written["works"][name]
     assert found["launches"] == 1
     assert found["bytes"] >= found["least_bytes"]
+
+
+def test_parts_of_sums_over_rows_are_loaded_together() -> None:
+    """A thread that adds waits for memory: eight parts are on their way at once, and added in the order of the blocks."""
+    program, arrays = program_of("layer norm gradient", 325, 40, np.float32)         # 13 blocks: one round of eight parts, five alone
+    launch, buffers = program.nodes[-1].launch, Buffers(program, arrays)
+    for number, node in enumerate(program.nodes):
+        emulate(node.launch, buffers.of(program, number))
+    assert launch.numbers == (13,)
+    parts = buffers.of(program, 1)[-2].view(np.float32).reshape(13, 40)
+    found = [buffer.view(np.float32) for buffer in buffers.of(program, 1) if buffer.nbytes == 160]
+    assert any((sums == functools.reduce(np.add, parts, np.float32(0))).all() for sums in found)
+    order = re.findall(r"(ld\.global|add\.rn)\S*\.f32|(ld\.global)\S*\.b32", ptx_of(launch.kernel))
+    assert ["ld.global"] * 8 in [[first or second for first, second in order[start:start + 8]] for start in range(len(order))]
