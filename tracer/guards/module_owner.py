@@ -62,9 +62,9 @@ def _is_installed(module: ModuleType) -> bool:
 def _is_elsewhere(module: ModuleType) -> bool:
     """True if a module has the name of a standard module but is another file: `test.py`, `profile.py` next to the user's program."""
     file = vars(module).get("__file__")
-    return isinstance(file, str) and not os.path.realpath(file).startswith(_STANDARD)
+    return isinstance(file, str) and not file.startswith(_STANDARD) and not os.path.realpath(file).startswith(_STANDARD)
 
 
 _OF_PYTHON = 1 << 9      # flag of a type: made by a `class` statement or the like
-_STANDARD = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")
+_STANDARD = tuple(os.path.join(folder, "") for folder in (os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__))))
 _FOLDERS = frozenset({"site-packages", "dist-packages"})

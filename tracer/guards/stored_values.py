@@ -346,9 +346,11 @@ def containers_changed_by(known: Reachability) -> list[Any]:
     if known.compares_type or not any(map(changes_containers, known.codes)):
         return []
     filled = {name for code in known.codes for kind, name in reads_of(code) if kind == FILLS}
-    namespaces = {id(sys.modules), *(id(vars(module)) for module in list(sys.modules.values()) if _is_module_of_library(module))}
-    found = [(source.path, source.value) for source in known.found
-             if source.followed and base_of(type(source.value)) and id(source.value) not in namespaces]
+    found = [(source.path, source.value) for source in known.found if source.followed and base_of(type(source.value))]
+    inside = {id(value) for _, value in found}
+    namespaces = {id(sys.modules), *(id(vars(module)) for module in list(sys.modules.values())
+                                     if isinstance(module, ModuleType) and id(vars(module)) in inside and _is_module_of_library(module))}
+    found = [(path, value) for path, value in found if id(value) not in namespaces]
     return [value for path, value in (*found, *known.held)
             if not filled.isdisjoint(names_in(path)) or not any(is_ndarray(item) or isinstance(item, ArrayWrapper) for item in (
                 value.values() if isinstance(value, dict) else value))]
