@@ -13,8 +13,9 @@ import os
 from functools import cache
 
 from adjit.codegen.llvm.builder import Builder
-from adjit.codegen.llvm.external import BLAS_STATE, module_of_c
+from adjit.codegen.llvm.external import BLAS_STATE
 from adjit.codegen.llvm.module import Function
+from adjit.ir.extension_module import extension_module
 
 _LOCK, _COUNT, _SAVED, _GET, _SET = range(0, 40, 8)
 _PREFIXES = "scipy_", "scipy_openblas_", ""
@@ -25,7 +26,7 @@ _state = (ctypes.c_int64 * 5)()
 @cache
 def state_address() -> int:
     """The address of the state. The first call looks for OpenBLAS's functions, which loads SciPy's module for LAPACK."""
-    library = ctypes.CDLL(module_of_c("scipy.linalg.cython_lapack").__file__)
+    library = ctypes.CDLL(extension_module("scipy.linalg.cython_lapack").__file__)
     for prefix in _PREFIXES:
         found = [getattr(library, f"{prefix}openblas_{verb}_num_threads", None) for verb in ("get", "set")]
         addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in found if function is not None]

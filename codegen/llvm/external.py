@@ -22,16 +22,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adjit.codegen.process.off_main_thread import off_main_thread
 from adjit.ir.errors import UnsupportedError
+from adjit.ir.extension_module import extension_module
 from adjit.ir.lazy_module import LazyModule
 
 if TYPE_CHECKING:
@@ -101,7 +98,7 @@ def address_of(symbol: str) -> int:
                                f"{f'declares as {signature}' if signature else 'does not have'}", hint="pip install -U scipy")
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    return int(get_pointer(module_of_c(module).__pyx_capi__[name], signature.encode()))
+    return int(get_pointer(extension_module(module).__pyx_capi__[name], signature.encode()))
 
 
 def kinds_of_function(module: str, name: str) -> str:
@@ -114,30 +111,8 @@ def _signature(module: str, name: str) -> str:
     """The signature that a capsule has; "" if there is no capsule of this name."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
-    capsules = module_of_c(module).__pyx_capi__
+    capsules = extension_module(module).__pyx_capi__
     return get_name(capsules[name]).decode() if name in capsules else ""
-
-
-_INDEPENDENT = frozenset({"scipy.linalg.cython_blas", "scipy.linalg.cython_lapack"})
-"""Extension modules that read nothing of the package around them, whose import takes twenty times as long as theirs."""
-
-
-@cache
-def module_of_c(name: str) -> ModuleType:
-    """A module that exports functions of C; those that are independent without the package around them, which stays to be imported by who
-    needs it. Raises `ImportError`."""
-    package = name.rpartition(".")[0]
-    if name not in _INDEPENDENT or name in sys.modules or package in sys.modules:
-        return import_module(name)
-    top, *inner = package.split(".")
-    spec = PathFinder.find_spec(name, [str(Path(folder, *inner)) for folder in import_module(top).__path__])
-    if spec is None or spec.loader is None:       # of installations for development, which have a finder of their own
-        return import_module(name)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if package not in sys.modules:      # a later import finds the same module, and makes it an attribute of its package
-        sys.modules.pop(name, None)
-    return module
 
 
 _NO_DATA = ctypes.c_int64()

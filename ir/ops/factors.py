@@ -15,6 +15,7 @@ import numpy as np
 
 from adjit.ir.batching import batch_alike, batched_operands, emit_again, move_axis, reshaped
 from adjit.ir.definition import Kind, OpDefinition, Sample, define
+from adjit.ir.extension_module import extension_module
 from adjit.ir.graph import Attributes, Op, Value
 from adjit.ir.lazy_module import LazyModule
 from adjit.ir.ops.arithmetic import add, negative, subtract
@@ -52,13 +53,17 @@ from adjit.ir.ops.sampling import uniform
 from adjit.ir.ops.selection import select
 from adjit.ir.types import C64, C128, F32, F64, I64, TensorType
 
-scipy_linalg: Any = LazyModule("scipy.linalg", extra="scipy")
+scipy: Any = LazyModule("scipy", extra="scipy")
 
 
 @cache
 def lapack(name: str, dtype: np.dtype) -> Callable[..., Any]:
-    """Return SciPy's function for a routine of LAPACK, which `get_lapack_funcs` takes as long to find as small matrices take."""
-    return scipy_linalg.lapack.get_lapack_funcs(name, dtype=dtype)      # type: ignore[no-any-return]
+    """Return SciPy's function for a routine of LAPACK, as `get_lapack_funcs` does, but without an import of all of `scipy.linalg`."""
+    assert scipy.__version__        # imported, or an error that says what to install
+    return getattr(extension_module("scipy.linalg._flapack"), f"{_LETTERS[dtype.char]}{name}")      # type: ignore[no-any-return]
+
+
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
 Cotangents = tuple[Value | None, ...]

@@ -77,7 +77,7 @@ def test_code_that_was_made_with_scipy_is_refused_without_it(monkeypatch: pytest
     def missing(name: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}")
 
-    monkeypatch.setattr(external, "import_module", missing)
+    monkeypatch.setattr(external, "extension_module", missing)
     with pytest.raises(UnsupportedError, match=r"dgetrf of scipy\.linalg\.cython_lapack, which cannot be imported"):
         address_of.__wrapped__("adjit_external.scipy.linalg.cython_lapack.dgetrf.vpppppp")
 
@@ -197,8 +197,9 @@ import sys, numpy as np, adjit as aj
 a = np.eye(3) + np.arange(9.0).reshape(3, 3)
 solve = aj.compile(np.linalg.solve)
 before = solve(a, np.ones(3))
-from adjit.codegen.llvm.external import module_of_c
-module = module_of_c("scipy.linalg.cython_lapack")
+from adjit.ir.extension_module import extension_module
+module = extension_module("scipy.linalg.cython_lapack")
+assert np.array_equal(aj.linalg.solve(aj.tensor(a), aj.tensor(np.ones(3))).numpy(), np.linalg.solve(a, np.ones(3)))
 assert not {"scipy.linalg", "scipy.linalg.cython_lapack"} & sys.modules.keys()
 import scipy.linalg
 import scipy.linalg.cython_lapack
